@@ -19,7 +19,7 @@ import napari_mst as nm
 from napari_mst.plugin.attention.exploration import map_order, recording_order, steps_order
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.spectra.bench_dock import SharedBench
+from napari_mst.plugin.spectra.model_dock import SharedSpectraModel
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.sharing import PLUGIN
 
@@ -118,7 +118,7 @@ def show(viewer: napari.Viewer) -> None:
         # The state keeps the sentence that a failed job has left.
         raise SystemExit(workspace_of(viewer).state.text)
     dock.go_to("spectra")
-    spectra = SharedBench.of(viewer)
+    spectra = SharedSpectraModel.of(viewer)
     point_at(viewer, cube_layer, spectra)
     wait_until(lambda: not spectra.is_drawing)
 
@@ -136,7 +136,7 @@ def open_dock(viewer: napari.Viewer, name: str) -> tuple[QDockWidget, Any]:
     return container, dock
 
 
-def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SharedBench) -> None:
+def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SharedSpectraModel) -> None:
     """Keep the picks, and show the band of `SHOWN`."""
     for row, column in PICKS:
         spectra.pin(cube_layer.data_to_world((0, row, column)))

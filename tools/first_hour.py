@@ -15,7 +15,7 @@ from npe2 import PluginManager
 
 from napari_mst import maps as kinds
 from napari_mst import read_cube
-from napari_mst.plugin.spectra.bench_dock import SharedBench
+from napari_mst.plugin.spectra.model_dock import SharedSpectraModel
 from napari_mst.plugin.viewer.sharing import PLUGIN
 
 
@@ -40,7 +40,7 @@ def main(out: Path) -> None:
 
 def make_maps(viewer: napari.Viewer) -> None:
     """Make each map that one cube and its photo suffice for."""
-    maps = SharedBench.of(viewer).maps
+    maps = SharedSpectraModel.of(viewer).maps
     for name, kind in kinds.MAPS.items():
         if kind.needs == "reference":
             continue

@@ -20,7 +20,7 @@ from tools import demo
 from tools.pictures import IMAGES, squeeze
 
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.spectra.bench_dock import SharedBench
+from napari_mst.plugin.spectra.model_dock import SharedSpectraModel
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 
 SIZE = (1200, 760)
@@ -113,31 +113,31 @@ def first_minute(folder: Path, frames: Path) -> None:
     film.shoot(2)
     step("band")
     dock.go_to("spectra")
-    bench = SharedBench.of(viewer)
-    point(bench, layer, film)
+    model = SharedSpectraModel.of(viewer)
+    point(model, layer, film)
     step("spectra")
     dock.go_to("maps")
-    bench.maps.choose("classes")
-    demo.wait_until(lambda: not bench.maps.lacks)
+    model.maps.choose("classes")
+    demo.wait_until(lambda: not model.maps.lacks)
     film.shoot(3)
-    bench.maps.run()
-    demo.wait_until(lambda: not bench.maps.is_busy)
+    model.maps.run()
+    demo.wait_until(lambda: not model.maps.is_busy)
     film.shoot(10)
     step("map")
     film.save(folder / "first_minute.gif")
     viewer.close()
 
 
-def point(bench: SharedBench, layer: napari.layers.Image, film: Film) -> None:
+def point(model: SharedSpectraModel, layer: napari.layers.Image, film: Film) -> None:
     """Move over the cube, and keep a spectrum at every place of `PATH`."""
     for start, end in pairwise(PATH):
         for share in np.linspace(0, 1, 5):
             row, column = np.add(start, share * np.subtract(end, start))
-            bench.point_at(layer.data_to_world((0, row, column)))
-            demo.wait_until(lambda: not bench.is_drawing)
+            model.point_at(layer.data_to_world((0, row, column)))
+            demo.wait_until(lambda: not model.is_drawing)
             film.shoot(mouse=(row, column))
-        bench.click(layer.data_to_world((0, *end)))
-        demo.wait_until(lambda: not bench.is_drawing)
+        model.click(layer.data_to_world((0, *end)))
+        demo.wait_until(lambda: not model.is_drawing)
         film.shoot(2, mouse=end)
 
 

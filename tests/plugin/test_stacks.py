@@ -17,7 +17,7 @@ from napari_mst.plugin.jobs import workspace
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.session import request_of_pages, workspace_of
-from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import band_of, cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto, has_pages
@@ -97,19 +97,19 @@ def test_a_duplicate_of_a_stack_shows_its_own_numbers(viewer: ViewerModel) -> No
 
 
 def test_picks_show_the_page_that_is_seen_and_all_pages_on_request(viewer: ViewerModel) -> None:
-    bench = Bench(viewer)
-    bench.attach()
-    bench.pin((105, 550, 4, 6))
+    model = SpectraModel(viewer)
+    model.attach()
+    model.pin((105, 550, 4, 6))
     with pytest.raises(SpectrumError, match="Select a pick"):
-        bench.over_pages()
+        model.over_pages()
     data = active_in(viewer).data
     for page in (1, 2):
         viewer.dims.set_point(0, 100 + 5 * page)
-        (entry,) = bench.finish().entries
+        (entry,) = model.finish().entries
         np.testing.assert_array_equal(entry.first.values, data[page, :, 2, 3])
-    bench.choose([0])
-    bench.over_pages()
-    _, *over = bench.finish().entries
+    model.choose([0])
+    model.over_pages()
+    _, *over = model.finish().entries
     assert [entry.first.name for entry in over] == [f"pick 1, page {page}" for page in range(3)]
     np.testing.assert_array_equal([entry.first.values for entry in over], data[:, :, 2, 3])
     assert len({entry.first.colour for entry in over}) == 3

@@ -27,8 +27,8 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.worker import JobWorker, _Listeners
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.spectra.bench_dock import MapsDock
 from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.model_dock import MapsDock
 from napari_mst.plugin.teaching import dock as metamers_dock
 from napari_mst.plugin.teaching.lesson import Codes
 from napari_mst.plugin.viewer import picks
@@ -87,7 +87,7 @@ def has_other_values(spectra: Any, before: NDArray[Any]) -> bool:
 
 
 def has_two_lines(spectra: Any) -> bool:
-    return not spectra.bench.is_drawing and len(spectra.plot.curves.lines) == 2
+    return not spectra.model.is_drawing and len(spectra.plot.curves.lines) == 2
 
 
 def curve(spectra: Any) -> NDArray[Any]:
@@ -170,11 +170,11 @@ def test_a_click_pins_and_a_drag_pans(window: napari.Viewer, spectra: Any, qtbot
 def test_a_point_that_is_dragged_with_naparis_own_tool_takes_its_curve_along(
     window: napari.Viewer, spectra: Any, qtbot: QtBot
 ) -> None:
-    spectra.bench.pin((550, 4, 7))
+    spectra.model.pin((550, 4, 7))
     points = picks_in(window)
     window.layers.selection.active, points.mode = points, "select"
     Mouse(window, qtbot).drag((4, 7), (9, 12))
-    qtbot.waitUntil(lambda: not spectra.bench.is_drawing)
+    qtbot.waitUntil(lambda: not spectra.model.is_drawing)
     assert len(points.data) == 1
     row, column = np.round(points.data[0]).astype(int)
     assert (row, column) != (4, 7)
@@ -187,8 +187,8 @@ def test_a_point_that_is_deleted_with_naparis_own_key_comes_back(
     window: napari.Viewer, spectra: Any, qtbot: QtBot
 ) -> None:
     for column in (3, 7):
-        spectra.bench.pin((550, 4, column))
-    qtbot.waitUntil(lambda: not spectra.bench.is_drawing)
+        spectra.model.pin((550, 4, column))
+    qtbot.waitUntil(lambda: not spectra.model.is_drawing)
     points = picks_in(window)
     window.layers.selection.active, points.mode = points, "select"
     Mouse(window, qtbot).click(4, 7)
@@ -210,13 +210,13 @@ def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down
     native, left = mouse.canvas.native, Qt.MouseButton.LeftButton
     qtbot.mousePress(native, left, pos=mouse.at(5, 6))
     for start in (5, 7):  # the first move also selects the shape, which redraws as well
-        qtbot.waitUntil(lambda: not spectra.bench.is_drawing)
+        qtbot.waitUntil(lambda: not spectra.model.is_drawing)
         before = curve(spectra)
         for step in (1, 2):
             qtbot.mouseMove(native, pos=mouse.at(start + step, 1 + start + step), delay=20)
         qtbot.waitUntil(partial(has_other_values, spectra, before))
     qtbot.mouseRelease(native, left, pos=mouse.at(9, 10))
-    qtbot.waitUntil(lambda: not spectra.bench.is_drawing)
+    qtbot.waitUntil(lambda: not spectra.model.is_drawing)
     corner = np.round(shapes.data[0][0] - [3, 4]).astype(int)
     assert corner.any()
     assert spectra.plot.curves.lines[0].spectrum.origin.pixels in range(25, 37)
@@ -228,14 +228,14 @@ def test_control_z_takes_back_a_pick_wherever_the_focus_is(
     mouse = Mouse(window, qtbot)
     for place in ((4, 7), (12, 20), (15, 15)):
         mouse.click(*place)
-    qtbot.waitUntil(lambda: not spectra.bench.is_drawing)
+    qtbot.waitUntil(lambda: not spectra.model.is_drawing)
     main = window.window._qt_window
     qtbot.waitUntil(lambda: main.activateWindow() or main.isActiveWindow())
     for left, widget in ((2, mouse.canvas.native), (1, spectra), (0, spectra.table)):
         widget.setFocus()
         undo(widget, qtbot)
         qtbot.waitUntil(partial(has_picks, window, left))
-        qtbot.waitUntil(lambda: not spectra.bench.is_drawing)
+        qtbot.waitUntil(lambda: not spectra.model.is_drawing)
 
 
 def test_a_region_is_drawn_with_the_mouse_from_the_menu(

@@ -244,7 +244,7 @@ def test_none_of_it_needs_qt() -> None:
     """One interpreter for all scripts: to import napari takes seconds."""
     scripts = [
         "spectra.reference_scene.mark_refine_suggest_and_undo",
-        "spectra.bench_script.pin_move_undo_and_save",
+        "spectra.model_script.pin_move_undo_and_save",
         f"test_without_qt.{reconstruct_a_part.__name__}",
         f"test_without_qt.{explore_a_run.__name__}",
     ]

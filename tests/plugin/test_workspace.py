@@ -40,9 +40,9 @@ from napari_mst.plugin.files.opening import open_workspace_soon
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.requests import resolve
-from napari_mst.plugin.spectra.bench_dock import SharedBench, flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.spectra.model_dock import SharedSpectraModel, flip_to_photo
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
@@ -83,7 +83,7 @@ def photo_page(dock: WorkspaceDock) -> PhotoPage:
 
 
 def point_at(viewer: ViewerModel, row: int, column: int) -> None:
-    shared = SharedBench.of(viewer)
+    shared = SharedSpectraModel.of(viewer)
     shared.point_at((550, row, column))
     shared.draw_soon()
 
@@ -119,7 +119,7 @@ def test_each_page_says_what_is_next_once_it_is_done(
     qtbot.waitUntil(lambda: "click to keep" in said.text())
     workspace.go_to("spectra")
     assert not said.isVisible()
-    workspace.bench.pin((550, 4, 7))
+    workspace.model.pin((550, 4, 7))
     qtbot.waitUntil(lambda: "on the page Maps" in said.text())
 
 
@@ -132,9 +132,9 @@ def test_a_page_hears_of_the_viewer_however_it_came_to_be_shown(
     for row, page in enumerate(["spectra", "maps", "photo", "spectra"]):
         # A map that runs is cancelled, and the workspace hears of that in the middle of it.
         workspace.go_to(page)
-        workspace.bench.pin((550, row, 7))
-    # The colours are given by the bench that listens.
-    assert len(set(picks.colours(workspace.bench.points))) == 4
+        workspace.model.pin((550, row, 7))
+    # The colours are given by the model that listens.
+    assert len(set(picks.colours(workspace.model.points))) == 4
 
 
 def test_a_page_that_is_shown_again_has_no_spectrum_of_a_cube_that_is_gone(
@@ -145,7 +145,7 @@ def test_a_page_that_is_shown_again_has_no_spectrum_of_a_cube_that_is_gone(
     page: Any = workspace.pages["spectra"].widget()
     point_at(viewer, 4, 7)
     qtbot.waitUntil(lambda: len(page.plot.live.lines) == 1)
-    workspace.bench.fail(SpectrumError("Expected a pick, got none. Click one."))
+    workspace.model.fail(SpectrumError("Expected a pick, got none. Click one."))
     assert page.problem.isVisible()
     workspace.go_to("photo")
     viewer.layers.clear()
@@ -155,7 +155,7 @@ def test_a_page_that_is_shown_again_has_no_spectrum_of_a_cube_that_is_gone(
 
 
 def has_lines(dock: Any, number: int) -> bool:
-    return not dock.bench.is_drawing and len(dock.plot.curves.lines) == number
+    return not dock.model.is_drawing and len(dock.plot.curves.lines) == number
 
 
 def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
@@ -227,7 +227,7 @@ def test_every_control_has_a_tooltip_and_is_reached_by_tab(
     workspace: WorkspaceDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     add_cube(viewer, make_cube())
-    workspace.bench.pin((550, 4, 7))
+    workspace.model.pin((550, 4, 7))
     attention = AttentionDock(viewer)
     for name in (*all_pages(workspace), "attention"):
         for control in controls_of(attention if name == "attention" else workspace):
@@ -361,7 +361,7 @@ def test_keys_run_keep_step_and_flip_wherever_the_focus_is(
     for key, wavelength in ((Qt.Key.Key_Right, 560), (Qt.Key.Key_Left, 550)):
         press(widget, key, qtbot)
         qtbot.waitUntil(partial(band_is, window, wavelength))
-    dock.bench.point_at((550, 4, 7))
+    dock.model.point_at((550, 4, 7))
     press(widget, Qt.Key.Key_K, qtbot)
     qtbot.waitUntil(lambda: len(picks_in(window).data) == 1)
     layer = active_in(window)
@@ -380,13 +380,13 @@ def test_a_laptop_has_room_for_the_plot_and_no_key_is_one_of_the_window(
     main.resize(*LAPTOP)
     dock = opened(window, qtbot)
     for row in range(8):
-        dock.bench.pin((550, row, 7))
+        dock.model.pin((550, row, 7))
     for name in all_pages(dock):
         assert dock.minimumSizeHint().width() <= NARROW, name
     qtbot.waitUntil(lambda: dock.height() <= LAPTOP[1])
     for name in ("photo", "spectra", "maps"):
         dock.go_to(name)
-        qtbot.waitUntil(lambda: not SharedBench.of(window).is_drawing)
+        qtbot.waitUntil(lambda: not SharedSpectraModel.of(window).is_drawing)
         page = dock.pages[name].widget()
         plot = page.view.plot if name == "photo" else page.plot
         qtbot.waitUntil(partial(is_seen, plot), timeout=30_000)

@@ -29,11 +29,11 @@ from napari_mst.plugin.files.opening import open_workspace_soon
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.bench_dock import BenchDock, MapsDock, SharedBench
 from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.model_dock import MapsDock, ModelDock, SharedSpectraModel
 from napari_mst.plugin.spectra.profile_dock import ProfileDock
 from napari_mst.plugin.spectra.scatter_dock import ScatterDock
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill
@@ -50,7 +50,7 @@ TO_KEPT = "Name, compare and save what you have kept, on the page Spectra."
 TO_MAPS = "Make a map from these spectra, on the page Maps: classes, ratios, errors."
 
 
-def next_step(page: str, viewer: ViewerModel, bench: Bench, workspace: Workspace) -> str:
+def next_step(page: str, viewer: ViewerModel, model: SpectraModel, workspace: Workspace) -> str:
     """Say what to do next on *page*; "" while that page is not done."""
     # While a job runs, its own sentence is what there is to read.
     if workspace.is_busy:
@@ -58,8 +58,8 @@ def next_step(page: str, viewer: ViewerModel, bench: Bench, workspace: Workspace
     if not has_cube(viewer):
         return "" if page == "photo" else TO_PHOTO
     if page == "photo":
-        return TO_KEPT if bench.entries else TO_SPECTRA
-    return TO_MAPS if page == "spectra" and bench.entries else ""
+        return TO_KEPT if model.entries else TO_SPECTRA
+    return TO_MAPS if page == "spectra" and model.entries else ""
 
 
 def has_cube(viewer: ViewerModel) -> bool:
@@ -70,8 +70,8 @@ def has_cube(viewer: ViewerModel) -> bool:
 # -------------------------------------------------------------------------------------- the pages
 
 
-class SpectrumView(BenchDock):
-    """The plot of the bench alone: the spectrum under the mouse, and those that are kept."""
+class SpectrumView(ModelDock):
+    """The plot of spectra alone: the spectrum under the mouse, and those that are kept."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
@@ -125,7 +125,7 @@ class WorkspaceDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.bench = SharedBench.of(self.viewer)
+        self.model = SharedSpectraModel.of(self.viewer)
         self.pages: dict[str, ScrolledPage] = {}
         self.tabs = QTabBar(expanding=False, drawBase=False, usesScrollButtons=False)
         self.help_button = HelpButton("window.md", HELP_HINT)
@@ -154,7 +154,7 @@ class WorkspaceDock(Dock):
         """See `Dock`."""
         return [
             *_cube_links(self.viewer, self.refresh),
-            (self.bench.changed, self.refresh),
+            (self.model.changed, self.refresh),
             (self.workspace.state_changed, self.refresh),
         ]
 
@@ -180,7 +180,7 @@ class WorkspaceDock(Dock):
             self.stack.addWidget(self.pages[name])
         self.stack.setCurrentWidget(self.pages[name])
         self.help_button.page = f"window.md#{name}"
-        step = next_step(name, self.viewer, self.bench, self.workspace)
+        step = next_step(name, self.viewer, self.model, self.workspace)
         # To show what is shown already would have the dock laid out again.
         if step != self.step_text.text():
             self.step_text.setText(step)

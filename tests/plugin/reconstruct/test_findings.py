@@ -57,9 +57,9 @@ from napari_mst.plugin.reconstruct.requests import (
     search_order,
 )
 from napari_mst.plugin.reconstruct.sections import FindingRows, show_attention
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.marking import grey
 from napari_mst.plugin.spectra.regions import region_layers
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import FRAME, photo_layers
@@ -304,12 +304,12 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
     history = Provenance(source=photo.name)
     data = np.full((31, 80, 100), 0.3, np.float32)
     add_cube(viewer, SpectralCube(data, GRID, provenance=history))
-    bench = Bench(viewer)
-    bench.attach()
+    model = SpectraModel(viewer)
+    model.attach()
     for place in ((5, 8), (70, 90)):
         assert picks.pin(viewer, (400, *place))
     tile = grey(30, GRID)
-    bench.references.mark(bench.finish().entries[:1], tile)
+    model.references.mark(model.finish().entries[:1], tile)
     references = acquisition_of(ESTIMATED).references
     assert [*references] == [(5, 8)]
     np.testing.assert_array_equal(np.asarray(references[5, 8].values), tile.values)  # type: ignore[union-attr]

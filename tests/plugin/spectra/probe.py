@@ -13,9 +13,9 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, picks_in
 
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.menus import FilledMenu
+from napari_mst.plugin.spectra.model_dock import SharedSpectraModel
 from napari_mst.plugin.spectra.resolve import DrawnCurve
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
@@ -44,22 +44,22 @@ class Desk:
     qtbot: QtBot
 
     @property
-    def bench(self) -> SharedBench:
-        return self.dock.bench
+    def model(self) -> SharedSpectraModel:
+        return self.dock.model
 
     @property
     def points(self) -> Points:
         return picks_in(self.viewer)
 
     def pin(self, row: int, column: int) -> None:
-        self.bench.pin((550, row, column))
+        self.model.pin((550, row, column))
 
     def choose(self, button: str, title: str) -> None:
         choose(getattr(self.dock.menus, button), title)
 
     def lines(self) -> list[DrawnCurve]:
         """The curves, when nothing more is to be drawn."""
-        self.qtbot.waitUntil(lambda: not self.dock.bench.is_drawing, timeout=30_000)
+        self.qtbot.waitUntil(lambda: not self.dock.model.is_drawing, timeout=30_000)
         return list(self.dock.plot.curves.lines)
 
     def live(self) -> list[NDArray[np.float64]]:
@@ -67,7 +67,7 @@ class Desk:
         return [line.spectrum.values for line in self.dock.plot.live.lines]
 
     def wait_for_text(self, text: str) -> None:
-        self.qtbot.waitUntil(lambda: text in self.bench.snapshot.text, timeout=30_000)
+        self.qtbot.waitUntil(lambda: text in self.model.snapshot.text, timeout=30_000)
 
     def drawn(self) -> list[tuple[str, NDArray[np.float64]]]:
         """Colour and values of the curves."""

@@ -13,8 +13,8 @@ from tests.plugin.in_viewer import add_cube, cube_in, picks_in
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.rows import curve_of
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.picks import marks_of
 from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
@@ -60,17 +60,17 @@ def with_scene() -> ViewerModel:
     return viewer
 
 
-def bench_of(viewer: ViewerModel) -> Bench:
-    bench = Bench(viewer)
-    bench.attach()
-    bench.finish()
-    return bench
+def model_of(viewer: ViewerModel) -> SpectraModel:
+    model = SpectraModel(viewer)
+    model.attach()
+    model.finish()
+    return model
 
 
-def pin(bench: Bench, *spots: tuple[int, int]) -> None:
+def pin(model: SpectraModel, *spots: tuple[int, int]) -> None:
     for row, column in spots:
-        assert bench.pin((550, row, column))
-    bench.finish()
+        assert model.pin((550, row, column))
+    model.finish()
 
 
 def error(layer: Image) -> float:
@@ -81,38 +81,38 @@ def error(layer: Image) -> float:
 def mark_refine_suggest_and_undo() -> None:
     """The whole way of a person, as a script without Qt."""
     viewer = with_scene()
-    bench = bench_of(viewer)
+    model = model_of(viewer)
     estimate, truth = viewer.layers["estimate"], viewer.layers["truth"]
-    bench.references.suggest(3)
-    snapshot = bench.finish()
+    model.references.suggest(3)
+    snapshot = model.finish()
     assert snapshot.text == "Measure 3 numbered spots, then say what they are."
-    assert [entry.first.name for entry in bench.chosen] == ["spot 1", "spot 2", "spot 3"]
+    assert [entry.first.name for entry in model.chosen] == ["spot 1", "spot 2", "spot 3"]
     assert np.ravel(picks_in(viewer).text.values).tolist() == ["1", "2", "3"]
 
-    bench.references.mark(bench.chosen, truth)
-    snapshot = bench.finish()
+    model.references.mark(model.chosen, truth)
+    snapshot = model.finish()
     refined = viewer.layers["estimate refined"]
     assert error(refined) < 0.6 * error(estimate)
     assert snapshot.text.startswith("Refined to 3 reference spectra, ")
     assert (refined.visible, estimate.visible) == (True, False)
     assert [str(symbol) for symbol in picks_in(viewer).symbol] == ["diamond"] * 3
     assert not any(np.ravel(picks_in(viewer).text.values))
-    expected = refine(cube_in(estimate), viewer.layers["photo"].data, references_in(bench, viewer))
+    expected = refine(cube_in(estimate), viewer.layers["photo"].data, references_in(model, viewer))
     np.testing.assert_array_equal(refined.data, expected.data)
 
-    bench.references.show_after(False)
-    assert not bench.finish().references.is_after
+    model.references.show_after(False)
+    assert not model.finish().references.is_after
     assert viewer.layers.selection.active is estimate
-    bench.references.show_after(True)
-    assert bench.finish().references.is_after
+    model.references.show_after(True)
+    assert model.finish().references.is_after
 
-    bench.undo()
-    snapshot = bench.finish()
+    model.undo()
+    snapshot = model.finish()
     assert refined not in viewer.layers
     assert estimate.visible
     assert not snapshot.references.has_refined
-    bench.undo()
-    bench.finish()
+    model.undo()
+    model.finish()
     assert len(picks_in(viewer).data) == 0
 
 
@@ -122,10 +122,10 @@ def marks_in(viewer: ViewerModel) -> list[str]:
     return ["" if mark is None else curve_of(mark).name for mark in marks]
 
 
-def references_in(bench: Bench, viewer: ViewerModel) -> list[ReferenceSpectrum]:
+def references_in(model: SpectraModel, viewer: ViewerModel) -> list[ReferenceSpectrum]:
     """What is known of the picks, as the Python function takes it."""
     places = picks_in(viewer).data.astype(int).tolist()
-    pairs = zip(places, bench.entries, strict=True)
+    pairs = zip(places, model.entries, strict=True)
     return [
         replace(entry.mark, row=row, column=column)
         for (row, column), entry in pairs

@@ -25,9 +25,9 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
-from napari_mst.plugin.spectra.bench_dock import BenchDock, MapsDock
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.menus import FilledMenu
+from napari_mst.plugin.spectra.model_dock import MapsDock, ModelDock
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.viewer.layers import go_to
@@ -55,13 +55,13 @@ def test_many_moves_of_the_mouse_are_drawn_at_most_once_an_interval(
 ) -> None:
     desk.lines()
     reads = []
-    update = desk.bench.update
+    update = desk.model.update
 
     def counted(**how: Any) -> Any:
         reads.append(1)
         return update(**how)
 
-    monkeypatch.setattr(desk.bench, "update", counted)
+    monkeypatch.setattr(desk.model, "update", counted)
     for column in range(30):
         desk.hover(4, column)
     desk.lines()
@@ -115,12 +115,12 @@ def test_no_menu_is_long_or_says_the_same_twice_and_what_is_grey_says_why(desk: 
 
 @pytest.mark.parametrize("page", [SpectraDock, MapsDock])
 def test_a_page_has_at_most_ten_controls(
-    cube_viewer: ViewerModel, qtbot: QtBot, page: type[BenchDock]
+    cube_viewer: ViewerModel, qtbot: QtBot, page: type[ModelDock]
 ) -> None:
     dock = page(cube_viewer)
     qtbot.addWidget(dock)
-    dock.bench.pin((550, 4, 7))
-    dock.bench.match_with(colour_checker())
+    dock.model.pin((550, 4, 7))
+    dock.model.match_with(colour_checker())
     dock.show()
     Desk(dock, cube_viewer, qtbot).lines()
     kinds = (QAbstractButton, QComboBox, QAbstractSpinBox, QAbstractItemView, SpectraPlot)
@@ -142,7 +142,7 @@ def test_values_are_read_at_the_cursor_and_else_at_the_band_that_is_shown(desk: 
     desk.viewer.dims.set_point(0, 620)
     desk.pin(4, 7)
     desk.lines()
-    model, data = desk.dock.model, make_cube().data
+    model, data = desk.dock.table_model, make_cube().data
 
     def said() -> tuple[object, object]:
         return model.headerData(3, Qt.Orientation.Horizontal), model.data(model.index(0, 3))
@@ -212,7 +212,7 @@ def test_nothing_of_a_hidden_dock_holds_a_cube(desk: Desk) -> None:
 
 
 def test_what_was_opened_is_told_until_something_is_pinned(desk: Desk) -> None:
-    desk.bench.open_spectra(colour_checker()[:2])
+    desk.model.open_spectra(colour_checker()[:2])
     desk.lines()
     assert desk.dock.text.text() == "0 put back on the image, 2 only drawn."
     desk.pin(4, 7)
@@ -255,4 +255,4 @@ def test_spectra_of_a_file_that_is_dropped_on_the_plot_are_drawn(
     assert over.isAccepted()
     QApplication.sendEvent(desk.dock.plot.viewport(), QDropEvent(QPointF(5, 5), *flags))
     assert len(desk.lines()) == 24
-    assert desk.bench.snapshot.text == "0 put back on the image, 24 only drawn."
+    assert desk.model.snapshot.text == "0 put back on the image, 24 only drawn."

@@ -52,7 +52,7 @@ def test_curves_are_shown_in_the_chosen_way_and_kept_as_measured(
     desk.pin(4, 7)
     desk.choose("view", title)
     (line,) = desk.lines()
-    (measured,) = spectra_of(desk.bench.entries)
+    (measured,) = spectra_of(desk.model.entries)
     np.testing.assert_allclose(measured.values, make_cube().data[:, 4, 7])
     np.testing.assert_allclose(line.spectrum.values, expected(measured).values)
 
@@ -66,7 +66,7 @@ def test_a_reference_cube_gives_scores(desk: Desk) -> None:
     assert "Reference: cube" not in entries(desk.dock.menus.compare)
     desk.choose("compare", "Reference: other")
     desk.lines()
-    model = desk.dock.model
+    model = desk.dock.table_model
     header = [
         model.headerData(column, Qt.Orientation.Horizontal) for column in range(model.columnCount())
     ]
@@ -85,10 +85,10 @@ def test_the_chosen_spectrum_is_matched_with_a_library(desk: Desk) -> None:
     desk.viewer.layers["cube"].data = data
     desk.pin(4, 7)
     desk.lines()
-    desk.bench.match_with(chart)
+    desk.model.match_with(chart)
     # At once: of the newest spectrum, if none is selected.
     assert desk.dock.matches.count() == 5
-    assert f"Dotted: {chart[6].name}, 0.0" in " ".join(desk.bench.snapshot.notes)
+    assert f"Dotted: {chart[6].name}, 0.0" in " ".join(desk.model.snapshot.notes)
     desk.dock.table.selectRow(0)
     said = [
         desk.dock.matches.item(row).text().split("   ") for row in range(desk.dock.matches.count())
@@ -103,16 +103,16 @@ def test_the_chosen_spectrum_is_matched_with_a_library(desk: Desk) -> None:
 
 def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(desk: Desk) -> None:
     short = Spectrum(np.array([400.0]), np.array([0.1]))
-    desk.bench.open_spectra([short])
+    desk.model.open_spectra([short])
     desk.choose("view", "First derivative")
     (line,) = desk.lines()
     np.testing.assert_array_equal(line.spectrum.values, short.values)
-    assert " ".join(desk.bench.snapshot.notes).startswith(
+    assert " ".join(desk.model.snapshot.notes).startswith(
         "Drawn as measured: This needs 2 or more bands to fit parabolas to, but found 1"
     )
     desk.choose("view", "As it is")
     desk.lines()
-    assert " ".join(desk.bench.snapshot.notes) == ""
+    assert " ".join(desk.model.snapshot.notes) == ""
 
 
 def test_the_first_cube_is_drawn_solid_and_each_other_dashed_pinned_and_live(desk: Desk) -> None:

@@ -23,8 +23,8 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
     desk.choose("pick", "3 x 3 pixels")
     desk.pin(4, 7)
     desk.lines()
-    desk.bench.rename(desk.bench.entries[0], "a leaf, green")
-    desk.bench.recolour(desk.bench.entries[0], "#102030")
+    desk.model.rename(desk.model.entries[0], "a leaf, green")
+    desk.model.recolour(desk.model.entries[0], "#102030")
     desk.viewer.add_shapes(SQUARE + 0.25, shape_type="polygon", name="soil")
     before = desk.lines()
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
@@ -49,17 +49,17 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
 def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(desk: Desk) -> None:
     desk.pin(4, 7)
     desk.lines()
-    spectra = spectra_of(desk.bench.entries)
-    desk.bench.delete(desk.bench.entries)
+    spectra = spectra_of(desk.model.entries)
+    desk.model.delete(desk.model.entries)
     desk.viewer.layers["cube"].data = make_cube().data + 1
-    desk.bench.open_spectra(spectra)
+    desk.model.open_spectra(spectra)
     (line,) = desk.lines()
     np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 4, 7])
     assert not len(desk.points.data)
-    desk.bench.recolour(desk.bench.entries[0], "#102030")
+    desk.model.recolour(desk.model.entries[0], "#102030")
     assert [line.spectrum.colour for line in desk.lines()] == ["#102030"]
     desk.dock.table.selectRow(0)
-    desk.bench.delete(desk.bench.chosen)
+    desk.model.delete(desk.model.chosen)
     assert desk.lines() == []
 
 

@@ -49,7 +49,7 @@ def test_curves_follow_their_points_through_add_recolour_move_and_delete(desk: D
     points.selected_data = {0}
     points.remove_selected()
     assert [colour for colour, _ in desk.drawn()] == ["#102030"]
-    desk.bench.delete(desk.bench.entries)
+    desk.model.delete(desk.model.entries)
     assert desk.drawn() == []
     desk.choose("pick", f"Undo\t{UNDO.text}")
     assert [colour for colour, _ in desk.drawn()] == ["#102030"]
@@ -63,7 +63,7 @@ def test_a_colour_that_is_chosen_is_that_of_the_pick(
 ) -> None:
     desk.pin(5, 1)
     desk.lines()
-    desk.bench.choose([0])
+    desk.model.choose([0])
     monkeypatch.setattr(QColorDialog, "getColor", lambda *_: QColor("#102030"))
     choose(desk.dock._row_menu, "Colour ...")
     assert [colour for colour, _ in desk.drawn()] == ["#102030"]
@@ -75,15 +75,15 @@ def test_points_follow_their_curves_through_rename_recolour_hide_and_delete(
     for column in (1, 2, 3):
         desk.pin(5, column)
     desk.lines()
-    points, model = desk.points, desk.dock.model
+    points, model = desk.points, desk.dock.table_model
     model.setData(model.index(1, 0), "leaf")
     model.setData(model.index(0, 0), Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
-    desk.bench.recolour(desk.bench.entries[2], "#102030")
+    desk.model.recolour(desk.model.entries[2], "#102030")
     assert [line.spectrum.name for line in desk.lines()] == ["leaf", "pick 3"]
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
     assert picks.colours(points)[2] == "#102030"
     assert points.shown.tolist() == [False, True, True]
-    desk.bench.show(desk.bench.entries, True)
+    desk.model.show(desk.model.entries, True)
     desk.dock.table.selectRow(1)
     assert points.selected_data == {1}
     assert [line.is_faded for line in desk.lines()] == [True, False, True]
@@ -91,34 +91,34 @@ def test_points_follow_their_curves_through_rename_recolour_hide_and_delete(
     desk.lines()
     assert picks.names(points) == ["pick 1", "pick 3"]
     for _ in range(2):
-        desk.bench.undo()
+        desk.model.undo()
         desk.lines()
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
 
 
 def recolour_second(dock: SpectraDock, _: Points) -> None:
-    dock.bench.recolour(dock.bench.entries[1], "#102030")
+    dock.model.recolour(dock.model.entries[1], "#102030")
 
 
 def hide_second(dock: SpectraDock, _: Points) -> None:
-    dock.bench.show([dock.bench.entries[1]], False)
+    dock.model.show([dock.model.entries[1]], False)
 
 
 def delete_second(dock: SpectraDock, _: Points) -> None:
     dock.table.selectRow(1)
-    dock.bench.delete(dock.bench.chosen)
+    dock.model.delete(dock.model.chosen)
 
 
 ACTIONS: dict[str, Callable[[SpectraDock, Any], object]] = {
-    "pin": lambda dock, _: dock.bench.pin((550, 1, 1)),
+    "pin": lambda dock, _: dock.model.pin((550, 1, 1)),
     "add with napari's tool": lambda _, points: points.add([1, 1]),
     "move": lambda _, points: setattr(points, "data", [[4, 7], [9, 9]]),
-    "rename": lambda dock, _: dock.model.setData(dock.model.index(1, 0), "leaf"),
+    "rename": lambda dock, _: dock.table_model.setData(dock.table_model.index(1, 0), "leaf"),
     "recolour": recolour_second,
     "hide": hide_second,
     "delete": delete_second,
     "delete with napari's key": lambda _, points: picks.remove(points, [1]),
-    "delete all": lambda dock, _: dock.bench.delete(dock.bench.entries),
+    "delete all": lambda dock, _: dock.model.delete(dock.model.entries),
 }
 
 
@@ -135,7 +135,7 @@ def test_one_undo_takes_back_one_action(desk: Desk, action: str, is_awaited: boo
         desk.lines()
     assert not picks.State.of(points).equals(before)
     for names in (["pick 1", "pick 2"], ["pick 1"]):
-        desk.bench.undo()
+        desk.model.undo()
         desk.lines()
         assert picks.names(points) == names
         if len(names) == 2:
@@ -173,7 +173,7 @@ def test_a_thousand_picks_stay_usable(desk: Desk, monkeypatch: pytest.MonkeyPatc
     rows, columns = np.divmod(np.arange(600), 30)
     points.data = np.stack([rows, columns], axis=1)
     assert len(desk.lines()) == 600
-    assert desk.dock.model.rowCount() == 600
+    assert desk.dock.table_model.rowCount() == 600
     reads = list[Any]()
 
     def counted(*of: Any, **how: Any) -> Spectrum:
@@ -226,7 +226,7 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
 
     monkeypatch.setattr(model_intervals, "model_spectrum_band", watched)
     desk.pin(4, 7)
-    desk.bench.draw()
+    desk.model.draw()
     assert desk.dock.plot.curves.lines[0].spectrum.lower is None  # the curve is there at once
     (line,) = desk.lines()
     assert threads
@@ -253,7 +253,7 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
     assert spreads() == ["", "", "std"]
     desk.points.selected_data = {1}
     assert spreads() == ["", SPREAD, "std"]
-    measured: Spectrum = spectra_of(desk.bench.entries)[1]
+    measured: Spectrum = spectra_of(desk.model.entries)[1]
     desk.choose("view", "Normalised to maximum")
     _, upper = bounds(desk.lines()[1].spectrum)
     np.testing.assert_allclose(upper, bounds(measured)[1] / measured.values.max())
@@ -269,9 +269,9 @@ def test_a_line_under_the_plot_says_once_what_calibrates_the_error_bands(
     desk.points.selected_data = {0, 1}
     desk.lines()
     assert desk.dock.text.text().endswith(f"\nPrediction interval (90 %), {UNCALIBRATED}.")
-    desk.bench.choose([])
+    desk.model.choose([])
     desk.lines()
-    assert " ".join(desk.bench.snapshot.notes) == ""
+    assert " ".join(desk.model.snapshot.notes) == ""
 
 
 def test_a_cube_without_a_model_has_no_error_band(desk: Desk) -> None:

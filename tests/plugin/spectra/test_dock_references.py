@@ -31,9 +31,9 @@ def dock(scene: ViewerModel, qtbot: QtBot) -> SpectraDock:
     dock = SpectraDock(scene)
     qtbot.addWidget(dock)
     dock.show()
-    dock.bench.pin((550, *SPOTS[0]))
-    qtbot.waitUntil(lambda: len(dock.bench.entries) == 1)
-    dock.bench.choose([0])
+    dock.model.pin((550, *SPOTS[0]))
+    qtbot.waitUntil(lambda: len(dock.model.entries) == 1)
+    dock.model.choose([0])
     return dock
 
 
@@ -88,9 +88,9 @@ def test_every_way_makes_the_selected_pick_known(
     WAYS[title](dock, monkeypatch, tmp_path)
     (key,) = marks_in(scene)
     assert key == title or title == "orange"
-    dock.bench.references.insist(dock.bench.entries)  # a grey has not the colour of the photo
-    qtbot.waitUntil(lambda: dock.bench.snapshot.text.startswith("Refined to"), timeout=60_000)
-    (entry,) = dock.bench.entries
+    dock.model.references.insist(dock.model.entries)  # a grey has not the colour of the photo
+    qtbot.waitUntil(lambda: dock.model.snapshot.text.startswith("Refined to"), timeout=60_000)
+    (entry,) = dock.model.entries
     assert entry.mark is not None
     references = [replace(entry.mark, row=SPOTS[0][0], column=SPOTS[0][1])]
     expected = refine(cube_in(scene.layers["estimate"]), scene.layers["photo"].data, references)
@@ -127,7 +127,7 @@ def test_before_and_after_are_pictures_of_the_same_look_or_bands(
     after = {name.replace("estimate", "estimate refined") for name in before}
 
     trigger(dock, "As in: truth")
-    qtbot.waitUntil(lambda: dock.bench.snapshot.text.startswith("Refined to"), timeout=60_000)
+    qtbot.waitUntil(lambda: dock.model.snapshot.text.startswith("Refined to"), timeout=60_000)
     layer = scene.layers["estimate refined"]
     cube = cube_in(layer)
 
@@ -149,8 +149,8 @@ def test_before_and_after_are_pictures_of_the_same_look_or_bands(
 
 
 def test_what_cannot_become_known_is_grey(dock: SpectraDock, scene: ViewerModel) -> None:
-    dock.bench.delete(dock.bench.entries)
-    dock.bench.finish()
+    dock.model.delete(dock.model.entries)
+    dock.model.finish()
     menu = entries(dock.references.button)
     assert not menu["A grey ..."].isEnabled()
     assert menu["A grey ..."].toolTip().startswith("Click on the image")
@@ -164,7 +164,7 @@ def test_hidden_dock_ends_no_refinement_and_a_closed_viewer_is_no_error(
     dock: SpectraDock, scene: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark_grey(dock, monkeypatch, Path())
-    dock.bench.references.insist(dock.bench.entries)
+    dock.model.references.insist(dock.model.entries)
     qtbot.waitUntil(lambda: "estimate refined" in scene.layers, timeout=60_000)
     dock.hide()
     layer = scene.layers["estimate refined"]

@@ -37,7 +37,7 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(desk: Desk) -> None:
     desk.choose("regions", "Mean only")
     assert desk.lines()[0].spectrum.lower is None
     desk.dock.table.selectRow(0)
-    desk.bench.delete(desk.bench.chosen)
+    desk.model.delete(desk.model.chosen)
     assert [line.spectrum.name for line in desk.lines()] == ["leaves 1", "cells 4"]
     shapes.visible = cells.visible = False
     assert desk.lines() == []
@@ -49,29 +49,29 @@ def test_a_large_region_is_read_off_the_gui_thread_and_its_curve_stays_until_the
     shapes = desk.viewer.add_shapes(SQUARE, shape_type="polygon")
     before = desk.lines()[0].spectrum.values
     shapes.data = [SQUARE + 5]
-    desk.bench.draw()
-    assert desk.bench.reader.is_busy
+    desk.model.draw()
+    assert desk.model.reader.is_busy
     np.testing.assert_array_equal(desk.dock.plot.curves.lines[0].spectrum.values, before)
     assert not np.array_equal(desk.lines()[0].spectrum.values, before)
 
 
 def test_ticks_stay_with_their_curves_when_others_are_deleted(desk: Desk) -> None:
     desk.viewer.add_shapes([SQUARE, SQUARE + 1, SQUARE + 2], shape_type="polygon", name="leaves")
-    desk.bench.open_spectra(colour_checker()[:3])
+    desk.model.open_spectra(colour_checker()[:3])
     desk.lines()
-    names = [entry.first.name for entry in desk.bench.entries]
+    names = [entry.first.name for entry in desk.model.entries]
     for row in (1, 2, 4):
-        desk.bench.show([desk.bench.entries[row]], False)
+        desk.model.show([desk.model.entries[row]], False)
     desk.lines()
     desk.dock.table.choose([1, 3])
-    desk.bench.delete(desk.bench.chosen)
+    desk.model.delete(desk.model.chosen)
     desk.lines()
-    shown = [(entry.first.name, entry.is_shown) for entry in desk.bench.entries]
+    shown = [(entry.first.name, entry.is_shown) for entry in desk.model.entries]
     assert shown == [("leaves 1", True), ("leaves 2", False), (names[4], False), (names[5], True)]
-    desk.bench.delete(desk.bench.entries)
-    desk.bench.open_spectra(colour_checker()[:1])
+    desk.model.delete(desk.model.entries)
+    desk.model.open_spectra(colour_checker()[:1])
     desk.lines()
-    assert desk.bench.entries[-1].is_shown
+    assert desk.model.entries[-1].is_shown
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_the_first_are_drawn(
 ) -> None:
     pixels = make_cube().data.reshape(31, -1)[:, 1:].astype(float)
     np.testing.assert_allclose([values for _, values in desk.drawn()], pixels.T[:500])
-    assert desk.dock.model.rowCount() == 599
-    assert "99 more curves are not drawn" in " ".join(desk.bench.snapshot.notes)
+    assert desk.dock.table_model.rowCount() == 599
+    assert "99 more curves are not drawn" in " ".join(desk.model.snapshot.notes)
     path = tmp_path / "cells.sli"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     desk.dock.menus.save_spectra()
@@ -97,7 +97,7 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_the_first_are_drawn(
     np.testing.assert_allclose([one.values for one in saved], pixels.T, rtol=1e-6)
     many.visible = False
     desk.lines()
-    assert not desk.bench.snapshot.notes
+    assert not desk.model.snapshot.notes
 
 
 def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_not_the_hidden(
@@ -108,7 +108,7 @@ def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_not_the_hi
     lines = [line for line in desk.lines() if not line.is_faded]
     assert [line.spectrum.name for line in lines] == ["cells 28", "cells 4137"]
     assert lines[0].spectrum.colour == QColor.fromRgbF(*many.get_color(28).tolist()).name()
-    desk.bench.show(desk.bench.entries[2:], False)
+    desk.model.show(desk.model.entries[2:], False)
     desk.dock.table.clearSelection()
     assert [line.spectrum.name for line in desk.lines()] == ["cells 7", "cells 14"]
 
@@ -118,7 +118,7 @@ def test_other_names_and_colours_of_labels_are_shown_without_reading_the_cube_ag
 ) -> None:
     desk.lines()
     monkeypatch.setattr(reader, "on_grid", lambda *_: pytest.fail("read again"))
-    desk.dock.model.setData(desk.dock.model.index(3, 0), "red cell")
+    desk.dock.table_model.setData(desk.dock.table_model.index(3, 0), "red cell")
     many.colormap = {None: "transparent", 28: "#ff0000"}
     desk.dock.table.choose([3])
     (spectrum,) = (line.spectrum for line in desk.lines() if not line.is_faded)
@@ -150,12 +150,12 @@ def test_a_region_that_is_dragged_faster_than_it_is_read_shows_what_was_read_las
     shapes.data = [SQUARE + 1]
     desk.qtbot.waitUntil(lambda: len(reads) == 1)
     shapes.data = [SQUARE + 2]
-    desk.bench.draw()
+    desk.model.draw()
     gate.release()
     desk.qtbot.waitUntil(
         lambda: len(reads) == 2
     )  # the next place is being read, that before it is shown
-    desk.bench.draw()
+    desk.model.draw()
     np.testing.assert_allclose(
         desk.dock.plot.curves.lines[0].spectrum.values,
         data[:, 4:10, 5:11].mean(axis=(1, 2)),

@@ -9,22 +9,22 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube
 
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.scatter_dock import ScatterDock, painted
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 
 LEFT_HALF = [(-1, -1), (0.5, -1), (0.5, 1.5), (-1, 1.5)]
 
 
 @pytest.fixture
-def bench(cube_viewer: ViewerModel) -> Bench:
-    """A bench whose cube is 0 in the left half of its first band, and 1 in the right half."""
+def model(cube_viewer: ViewerModel) -> SpectraModel:
+    """A model whose cube is 0 in the left half of its first band, and 1 in the right half."""
     layer = active_in(cube_viewer)
     layer.data[0] = np.arange(30) >= 15
-    bench = Bench(cube_viewer)
-    bench.attach()
-    bench.gating.x, bench.gating.y = "r400", "r700"
-    bench.finish()
-    return bench
+    model = SpectraModel(cube_viewer)
+    model.attach()
+    model.gating.x, model.gating.y = "r400", "r700"
+    model.finish()
+    return model
 
 
 def gates_in(viewer: ViewerModel) -> Labels:
@@ -33,72 +33,72 @@ def gates_in(viewer: ViewerModel) -> Labels:
 
 
 def test_a_lasso_makes_a_label_whose_mean_is_a_curve(
-    bench: Bench, cube_viewer: ViewerModel
+    model: SpectraModel, cube_viewer: ViewerModel
 ) -> None:
-    bench.gating.gate(LEFT_HALF)
+    model.gating.gate(LEFT_HALF)
     labels = gates_in(cube_viewer)
     expected = np.zeros((20, 30), np.uint8)
     expected[:, :15] = 1
     # The axes leave the darkest and the brightest pixels out.
     assert (labels.data != expected).mean() < 0.01
-    (entry,) = bench.finish().entries
+    (entry,) = model.finish().entries
     mean = active_in(cube_viewer).data[:, labels.data == 1].mean(axis=1)
     np.testing.assert_allclose(entry.first.values, mean, rtol=1e-5)
-    bench.gating.gate([(0.5, -1), (1.5, -1), (1.5, 1.5), (0.5, 1.5)])
+    model.gating.gate([(0.5, -1), (1.5, -1), (1.5, 1.5), (0.5, 1.5)])
     assert set(np.unique(labels.data)) <= {0, 1, 2}
-    bench.gating.take_back()
+    model.gating.take_back()
     assert labels.data.max() == 1
     assert cube_viewer.layers.selection.active is active_in(cube_viewer)
 
 
 def test_a_pick_and_a_region_are_seen_in_the_scatter_in_their_colours(
-    bench: Bench, cube_viewer: ViewerModel
+    model: SpectraModel, cube_viewer: ViewerModel
 ) -> None:
-    bench.pin((550, 10, 20))
-    shapes = bench.draw_regions()
+    model.pin((550, 10, 20))
+    shapes = model.draw_regions()
     assert shapes is not None
     shapes.add_rectangles([[2, 2], [5, 6]])
-    bench.finish()
-    pick, region = bench.gating.highlights
+    model.finish()
+    pick, region = model.gating.highlights
     assert (pick.density.sum(), region.density.sum()) == (1, 20)
-    assert [pick.colour, region.colour] == [entry.first.colour for entry in bench.entries]
-    found = bench.gating.scatter
+    assert [pick.colour, region.colour] == [entry.first.colour for entry in model.entries]
+    found = model.gating.scatter
     assert found is not None
     picture = painted(found, [pick], "#ffffff")
     at = np.unravel_index(pick.density.argmax(), pick.density.shape)
     assert "#{:02x}{:02x}{:02x}".format(*picture[at][:3]) == pick.colour
 
 
-def test_the_pixel_under_the_mouse_has_its_place(bench: Bench) -> None:
-    bench.point_at((550, 10, 20))
-    x, _ = bench.gating.pointed or (0, 0)
+def test_the_pixel_under_the_mouse_has_its_place(model: SpectraModel) -> None:
+    model.point_at((550, 10, 20))
+    x, _ = model.gating.pointed or (0, 0)
     assert x == pytest.approx(1, abs=0.01)
-    bench.point_at((550, 10, 99))
-    assert bench.gating.pointed is None
+    model.point_at((550, 10, 99))
+    assert model.gating.pointed is None
 
 
 def test_another_cube_has_another_scatter_and_its_own_labels(
-    bench: Bench, cube_viewer: ViewerModel
+    model: SpectraModel, cube_viewer: ViewerModel
 ) -> None:
-    bench.gating.gate(LEFT_HALF)
-    first = bench.gating.scatter
+    model.gating.gate(LEFT_HALF)
+    first = model.gating.scatter
     other = add_cube(cube_viewer, make_cube(10, 12), "other")
     cube_viewer.layers.selection.active = other
-    bench.gating.update()
-    found = bench.gating.scatter
+    model.gating.update()
+    found = model.gating.scatter
     assert found is not None
     assert found is not first
     assert found.cells.shape == (10, 12)
-    bench.gating.gate([(-9, -9), (9, -9), (9, 9), (-9, 9)])
+    model.gating.gate([(-9, -9), (9, -9), (9, 9), (-9, 9)])
     assert {layer.name for layer in cube_viewer.layers} >= {"Gates: cube", "Gates: other"}
 
 
-def test_a_value_that_the_cube_lacks_is_told_and_gates_are_refused(bench: Bench) -> None:
+def test_a_value_that_the_cube_lacks_is_told_and_gates_are_refused(model: SpectraModel) -> None:
     with pytest.raises(SpectrumError, match="r900"):
-        bench.gating.x = "r900"
-    assert "r900" in bench.snapshot.problem
+        model.gating.x = "r900"
+    assert "r900" in model.snapshot.problem
     with pytest.raises(SpectrumError, match="no scatter"):
-        bench.gating.gate(LEFT_HALF)
+        model.gating.gate(LEFT_HALF)
 
 
 def test_the_page_draws_the_scatter_and_takes_the_lasso(
@@ -111,7 +111,7 @@ def test_the_page_draws_the_scatter_and_takes_the_lasso(
     qtbot.waitUntil(lambda: dock.scatter.image.image is not None)
     assert dock.texts["x"].currentText() == dock.gating.x
     dock.scatter.drawn.emit([(-9, -9), (9, -9), (9, 9), (-9, 9)])
-    qtbot.waitUntil(lambda: len(dock.bench.entries) == 1, timeout=30_000)
+    qtbot.waitUntil(lambda: len(dock.model.entries) == 1, timeout=30_000)
     assert dock.back_button.isEnabled()
     dock.back_button.click()
-    qtbot.waitUntil(lambda: not dock.bench.entries, timeout=30_000)
+    qtbot.waitUntil(lambda: not dock.model.entries, timeout=30_000)

@@ -23,7 +23,7 @@ from napari_mst.cube import SpectralCube, colour
 from napari_mst.cube.lazy import Lazy
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.formats import read_cube
-from napari_mst.plugin.spectra.bench_dock import MapsDock
+from napari_mst.plugin.spectra.model_dock import MapsDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import is_made
@@ -73,7 +73,7 @@ def make(maps_dock: MapsDock, qtbot: QtBot) -> Make:
     """A press of Run, and the layer that it adds."""
 
     def made(title: str) -> Any:
-        qtbot.waitUntil(lambda: not maps_dock.bench.is_drawing, timeout=30_000)
+        qtbot.waitUntil(lambda: not maps_dock.model.is_drawing, timeout=30_000)
         before = set(maps_dock.viewer.layers)
         maps_dock.kinds.setCurrentIndex(NUMBERS[title])
         QTest.mouseClick(maps_dock.run_button, Qt.MouseButton.LeftButton)
@@ -88,11 +88,11 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     maps_dock: MapsDock, chart: Image, title: str, make: Make
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
-        maps_dock.bench.pin(chart.data_to_world((0, row, column)))
+        maps_dock.model.pin(chart.data_to_world((0, row, column)))
     cube = SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths)
     truth = add_cube(maps_dock.viewer, cube, "truth", Placement.of(chart))
     maps_dock.viewer.layers.selection.active = chart
-    maps_dock.bench.reference = truth
+    maps_dock.model.reference = truth
     layer = make(title)
     named = NAMES.get(title, title)
     assert layer.name.startswith(named)  # napari cuts long names in the middle
@@ -142,7 +142,7 @@ def test_maps_of_a_reference_are_listed_where_there_is_one(
         return {not maps_dock.kinds.view().isRowHidden(row) for row in rows}
 
     qtbot.waitUntil(lambda: are_listed() == {False})
-    maps_dock.bench.reference = chart
+    maps_dock.model.reference = chart
     qtbot.waitUntil(lambda: are_listed() == {True})
 
 
@@ -171,7 +171,7 @@ def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_thresho
     maps_dock: MapsDock, chart: Image, make: Make
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
-        maps_dock.bench.pin(chart.data_to_world((0, row, column)))
+        maps_dock.model.pin(chart.data_to_world((0, row, column)))
     maps_dock.kinds.setCurrentIndex(0)
     maps_dock.number.setValue(3.0)
     layer: Labels = make("Spectral angle classes")
@@ -195,7 +195,7 @@ def test_the_colours_of_classes_are_compiled_on_another_thread(
         return plain(*arguments)
 
     monkeypatch.setattr(DirectLabelColormap, "map", watched)
-    maps_dock.bench.pin(chart.data_to_world((0, 5, 5)))
+    maps_dock.model.pin(chart.data_to_world((0, 5, 5)))
     make("Spectral angle classes")
     assert threads[0] is not threading.main_thread()
 
@@ -272,8 +272,8 @@ def test_the_slider_numbers_the_regions_of_the_selected_map_as_labels_that_have_
         (layer,) = [each for each in maps_dock.viewer.layers if isinstance(each, Labels)]
         np.testing.assert_array_equal(layer.data > 0, image.data >= maps_dock.least.value())
         assert maps_dock.viewer.layers.selection.active is image
-    qtbot.waitUntil(lambda: not maps_dock.bench.is_drawing, timeout=30_000)
-    names = [entry.first.name for entry in maps_dock.bench.entries]
+    qtbot.waitUntil(lambda: not maps_dock.model.is_drawing, timeout=30_000)
+    names = [entry.first.name for entry in maps_dock.model.entries]
     assert names[0] == f"{layer.name} 1"
     maps_dock.viewer.layers.selection.active = chart
     qtbot.waitUntil(lambda: not maps_dock.least.isVisible())
@@ -289,14 +289,14 @@ def test_labels_are_measured_into_the_features_of_their_layer_and_a_table(
 ) -> None:
     assert not maps_dock.measure.isVisible()
     layer, path = make("k-means clusters"), tmp_path / "labels.csv"
-    bench = maps_dock.bench
+    model = maps_dock.model
     layer.features = layer.features.assign(mine=range(7))
     qtbot.waitUntil(maps_dock.measure.isVisible)
     for answer in ("", str(path)):  # Cancel, and a file
         monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, to=answer: (to, ""))
-        bench.say("")
+        model.say("")
         maps_dock.measure.click()
-        qtbot.waitUntil(lambda: "6 labels measured" in bench.snapshot.hint, timeout=30_000)
+        qtbot.waitUntil(lambda: "6 labels measured" in model.snapshot.hint, timeout=30_000)
         assert path.exists() == bool(answer)
     expected = label_table(cube_in(chart), layer.data)
     measured = layer.features.set_index("index").loc[1:]
@@ -305,7 +305,7 @@ def test_labels_are_measured_into_the_features_of_their_layer_and_a_table(
     assert measured["mine"].tolist() == [1, 2, 3, 4, 5, 6]
     assert pd.read_csv(path)["name"].tolist() == [f"cluster {number}" for number in range(1, 7)]
     # They have curves like other regions, but are not classified by.
-    names = [entry.first.name for entry in maps_dock.bench.entries]
+    names = [entry.first.name for entry in maps_dock.model.entries]
     assert names == measured["name"].tolist()
     maps_dock.kinds.setCurrentIndex(NUMBERS["Abundances"])
     assert maps_dock.maps.lacks

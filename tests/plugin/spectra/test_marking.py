@@ -13,8 +13,8 @@ from tests.plugin.spectra.later import Later
 from tests.plugin.spectra.reference_scene import (
     SPOTS,
     WAVELENGTHS,
-    bench_of,
     marks_in,
+    model_of,
     pin,
     references_in,
     with_scene,
@@ -27,36 +27,36 @@ from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files.saving import cube_to_save
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import refiner, resolve
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.marking import grey, pasted
 from napari_mst.plugin.spectra.rows import curve_of
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.references.intervals import interval_width
 from napari_mst.references.refining import refine
 from napari_mst.spectra.library import colour_checker
 
 
-def pinned(*spots: tuple[int, int], start: Start = run_now) -> tuple[ViewerModel, Bench]:
-    """The scene with picks at *spots*, and its bench."""
+def pinned(*spots: tuple[int, int], start: Start = run_now) -> tuple[ViewerModel, SpectraModel]:
+    """The scene with picks at *spots*, and its model."""
     viewer = with_scene()
-    bench = Bench(viewer, start_job=start)
-    bench.attach()
-    pin(bench, *spots)
-    return viewer, bench
+    model = SpectraModel(viewer, start_job=start)
+    model.attach()
+    pin(model, *spots)
+    return viewer, model
 
 
 def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:
-    viewer, bench = pinned(*SPOTS)
-    before = bench.snapshot.curves.lines[0].spectrum.values
-    bench.references.mark(bench.entries[:1], viewer.layers["truth"])
-    curve, true, *_ = bench.finish().curves.lines
+    viewer, model = pinned(*SPOTS)
+    before = model.snapshot.curves.lines[0].spectrum.values
+    model.references.mark(model.entries[:1], viewer.layers["truth"])
+    curve, true, *_ = model.finish().curves.lines
     assert (curve.style, true.style, true.entry) == (0, 2, 0)
     off = [
         np.abs(values / true.spectrum.values - 1).mean()
         for values in (before, curve.spectrum.values)
     ]
     assert off[1] < 0.5 * off[0]
-    assert bench.entries[0].mark is not None
-    assert bench.entries[1].mark is None
+    assert model.entries[0].mark is not None
+    assert model.entries[1].mark is None
 
 
 def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
@@ -64,7 +64,7 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
 ) -> None:
     monkeypatch.setattr(refiner, "PIXELS", 200)
     jobs, seen = Later(), list[np.ndarray]()
-    viewer, bench = pinned(*SPOTS, start=jobs)
+    viewer, model = pinned(*SPOTS, start=jobs)
     photo, estimate = viewer.layers["photo"].data, cube_in(viewer.layers["estimate"])
 
     def look(cube: SpectralCube, job: Job) -> None:
@@ -73,87 +73,87 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
         assert cube_in(layer).provenance.is_preview
         seen.append(layer.data)
         # Their numbers would be those of other pixels in a file.
-        bench.finish()
-        assert [entry.first.origin.row for entry in bench.entries] == [None] * 3
-        bench.point_at((550, 4, 5))
-        assert "row" not in bench.finish().text
+        model.finish()
+        assert [entry.first.origin.row for entry in model.entries] == [None] * 3
+        model.point_at((550, 4, 5))
+        assert "row" not in model.finish().text
         corners = [layer.data_to_world(corner)[1:] for corner in ((0, -0.5, -0.5), (0, 7.5, 10.5))]
         np.testing.assert_allclose(corners, [(-0.5, -0.5), (23.5, 31.5)])
 
-    bench.references.mark(bench.entries[:1], viewer.layers["truth"])
-    bench.finish()
+    model.references.mark(model.entries[:1], viewer.layers["truth"])
+    model.finish()
     # Another pick becomes known before the cube is there: that one is dropped.
-    bench.references.mark(bench.entries[1:2], viewer.layers["truth"])
-    assert bench.finish().references.is_busy
+    model.references.mark(model.entries[1:2], viewer.layers["truth"])
+    assert model.finish().references.is_busy
     jobs.do()
     assert "estimate refined" not in viewer.layers
     (job,) = jobs.waiting
     jobs.waiting = [replace(job, on_preview=partial(look, job=job))]
     jobs.do()
-    assert not bench.finish().references.is_busy
+    assert not model.finish().references.is_busy
     layer = viewer.layers["estimate refined"]
-    exact = refine(estimate, photo, references_in(bench, viewer)).data
+    exact = refine(estimate, photo, references_in(model, viewer)).data
     # Each coarse pixel has the number in its middle, and they cover the image.
     assert [data.shape for data in seen] == [(31, 8, 11)]
     np.testing.assert_allclose(seen[0], exact[:, 1::3, 1::3], atol=1e-5)
     np.testing.assert_array_equal(layer.data, exact)
     np.testing.assert_array_equal(layer.scale, viewer.layers["estimate"].scale)
-    assert [entry.first.origin.row for entry in bench.entries] == [row for row, _ in SPOTS]
+    assert [entry.first.origin.row for entry in model.entries] == [row for row, _ in SPOTS]
     assert not cube_in(layer).provenance.is_preview
 
 
 def test_what_changes_meanwhile_does_not_stop_a_search_for_spots() -> None:
     jobs = Later()
-    _, bench = pinned(SPOTS[0], start=jobs)
-    bench.references.suggest(4)
-    bench.rename(bench.entries[0], "leaf")
-    bench.finish()
+    _, model = pinned(SPOTS[0], start=jobs)
+    model.references.suggest(4)
+    model.rename(model.entries[0], "leaf")
+    model.finish()
     jobs.do()
-    assert [entry.first.name for entry in bench.finish().entries] == ["leaf"] + [
+    assert [entry.first.name for entry in model.finish().entries] == ["leaf"] + [
         f"spot {number}" for number in range(1, 5)
     ]
 
 
 def test_width_of_the_band_is_a_layer_until_the_cube_is_another() -> None:
-    viewer, bench = pinned(*SPOTS)
-    bench.references.mark(bench.entries[:1], viewer.layers["truth"])
-    bench.finish()
-    bench.references.show_width()
+    viewer, model = pinned(*SPOTS)
+    model.references.mark(model.entries[:1], viewer.layers["truth"])
+    model.finish()
+    model.references.show_width()
     layer = viewer.layers["Prediction interval width: estimate"]
     one = layer.data
     np.testing.assert_array_equal(one, interval_width(cube_in(viewer.layers["estimate refined"])))
-    bench.references.mark(bench.entries[1:], viewer.layers["truth"])
-    bench.finish()
+    model.references.mark(model.entries[1:], viewer.layers["truth"])
+    model.finish()
     assert layer not in viewer.layers
-    bench.references.show_width()
+    model.references.show_width()
     assert viewer.layers["Prediction interval width: estimate"].data.mean() < one.mean()
 
 
 @pytest.mark.parametrize("is_undone", [False, True])
 def test_deleting_the_refined_layer_shows_the_cube_before(is_undone: bool) -> None:
-    viewer, bench = pinned(*SPOTS)
-    bench.references.mark(bench.entries[:1], colour_checker()[0])
-    bench.finish()
+    viewer, model = pinned(*SPOTS)
+    model.references.mark(model.entries[:1], colour_checker()[0])
+    model.finish()
     base = viewer.layers["estimate"]
     assert not base.visible
     viewer.layers.remove("estimate refined")
     if is_undone:
-        bench.undo()
-    bench.finish()
+        model.undo()
+    model.finish()
     assert base.visible
-    assert not bench.snapshot.references.has_refined
+    assert not model.snapshot.references.has_refined
     if not is_undone:
         # The marks are still there: the switch makes the layer again.
-        bench.references.show_after(True)
-        bench.finish()
+        model.references.show_after(True)
+        model.finish()
         assert viewer.layers["estimate refined"].visible
         assert not base.visible
 
 
 def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
-    viewer, bench = pinned(*SPOTS)
-    bench.references.mark(bench.entries[:1], colour_checker()[0])
-    bench.finish()
+    viewer, model = pinned(*SPOTS)
+    model.references.mark(model.entries[:1], colour_checker()[0])
+    model.finish()
     layer = viewer.layers["estimate refined"]
     path = write_cube(
         tmp_path / "refined.hdr", cube_to_save(layer.data, layer.as_layer_data_tuple()[1])
@@ -162,7 +162,7 @@ def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
     saved.provenance.refinement["references"][0]["hidden"] = 0.05
     again = ViewerModel()
     opened = add_cube(again, saved, "refined")
-    reopened = bench_of(again)
+    reopened = model_of(again)
     (entry,) = reopened.entries
     assert entry.mark is not None
     assert curve_of(entry.mark).name == "dark skin"
@@ -179,68 +179,68 @@ def test_without_its_photo_a_cube_waits_for_it() -> None:
     photo = viewer.layers["photo"].data
     viewer.layers.remove("photo")
     viewer.add_image(255 - photo, rgb=True, name="another")
-    bench = bench_of(viewer)
-    pin(bench, SPOTS[0])
-    bench.references.mark(bench.entries, viewer.layers["truth"])
+    model = model_of(viewer)
+    pin(model, SPOTS[0])
+    model.references.mark(model.entries, viewer.layers["truth"])
     with pytest.raises(
         PhotoError, match="the photo of the cube, 24 x 32 pixels; 'another' is another one"
     ):
-        bench.finish()
-    bench.finish()
+        model.finish()
+    model.finish()
     assert "estimate refined" not in viewer.layers
     viewer.add_image(photo, rgb=True, name="photo")
-    bench.finish()
+    model.finish()
     assert "estimate refined" in viewer.layers
 
 
 def test_copy_of_a_known_pick_is_not_known_and_a_moved_one_stays() -> None:
-    viewer, bench = pinned(*SPOTS[:2])
-    bench.references.mark(bench.entries[:1], colour_checker()[0])
-    bench.finish()
+    viewer, model = pinned(*SPOTS[:2])
+    model.references.mark(model.entries[:1], colour_checker()[0])
+    model.finish()
     points = picks_in(viewer)
     points.selected_data = {0}
     points._copy_data()
     points._paste_data()
     points.data = [[5, 6], *points.data[1:]]
-    bench.finish()
+    model.finish()
     assert marks_in(viewer) == ["dark skin", "", ""]
     (references,) = cube_in(viewer.layers["estimate refined"]).provenance.refinement["references"]
     assert (references["row"], references["column"]) == (5, 6)
 
 
 def test_spectrum_that_the_photo_contradicts_is_left_out_until_somebody_insists() -> None:
-    viewer, bench = pinned(*SPOTS)
-    bench.references.mark(bench.entries[:1], grey(90, WAVELENGTHS))
-    (doubt,) = bench.finish().references.doubts
+    viewer, model = pinned(*SPOTS)
+    model.references.mark(model.entries[:1], grey(90, WAVELENGTHS))
+    (doubt,) = model.finish().references.doubts
     assert "row 4, column 5 was left out" in doubt
     assert "estimate refined" not in viewer.layers
-    bench.references.insist(bench.entries[:1])
-    assert bench.finish().text.startswith("Refined to 1 reference spectrum")
-    assert not bench.snapshot.references.doubts
+    model.references.insist(model.entries[:1])
+    assert model.finish().text.startswith("Refined to 1 reference spectrum")
+    assert not model.snapshot.references.doubts
     assert "estimate refined" in viewer.layers
 
 
 def test_file_with_places_becomes_picks() -> None:
-    _, bench = pinned()
+    _, model = pinned()
     curves = [
         replace(one, origin=Origin(row=row, column=column))
         for one, (row, column) in zip(colour_checker(), SPOTS, strict=False)
     ]
     with pytest.raises(SpectrumError, match="does not say where 'dark skin' was measured"):
-        bench.references.open([*curves, colour_checker()[0]])
-    assert not bench.entries
-    bench.references.open(curves)
-    assert bench.finish().text.startswith("Refined to 3 reference spectra")
+        model.references.open([*curves, colour_checker()[0]])
+    assert not model.entries
+    model.references.open(curves)
+    assert model.finish().text.startswith("Refined to 3 reference spectra")
 
 
-BAD: dict[str, tuple[Callable[[Bench], object], str]] = {
+BAD: dict[str, tuple[Callable[[SpectraModel], object], str]] = {
     "no pick": (
-        lambda bench: bench.references.mark([], colour_checker()[0]),
+        lambda model: model.references.mark([], colour_checker()[0]),
         "No pick is selected",
     ),
-    "per cent": (lambda bench: mark(bench, np.full(31, 50.0)), "Divide per cent by 100"),
+    "per cent": (lambda model: mark(model, np.full(31, 50.0)), "Divide per cent by 100"),
     "other wavelengths": (
-        lambda bench: mark(bench, np.ones(31), WAVELENGTHS + 400),
+        lambda model: mark(model, np.ones(31), WAVELENGTHS + 400),
         "got 0 within",
     ),
     "too bright a grey": (lambda _: grey(120, WAVELENGTHS), "A tile reflects more than 0"),
@@ -249,30 +249,30 @@ BAD: dict[str, tuple[Callable[[Bench], object], str]] = {
 }
 
 
-def mark(bench: Bench, values: np.ndarray, wavelengths: np.ndarray = WAVELENGTHS) -> None:
-    bench.references.mark(bench.entries, Spectrum(wavelengths, values))
+def mark(model: SpectraModel, values: np.ndarray, wavelengths: np.ndarray = WAVELENGTHS) -> None:
+    model.references.mark(model.entries, Spectrum(wavelengths, values))
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_known_is_refused_and_nothing_changes(name: str) -> None:
     act, message = BAD[name]
-    viewer, bench = pinned(SPOTS[0])
+    viewer, model = pinned(SPOTS[0])
     with pytest.raises(SpectrumError, match=message):
-        act(bench)
+        act(model)
     assert marks_in(viewer) == [""]
     assert len(viewer.layers) == 4
 
 
 def test_a_cube_that_cannot_be_refined_is_refused() -> None:
-    viewer, bench = pinned(SPOTS[0])
+    viewer, model = pinned(SPOTS[0])
     cut = cube_in(viewer.layers["estimate"]).sel(wavelength=slice(500, 600))
     add_cube(viewer, cut, "cut")
-    bench.finish()
+    model.finish()
     with pytest.raises(CubeError, match="colours of a photo, got 500-600 nm"):
-        bench.references.suggest(1)
+        model.references.suggest(1)
     viewer.layers.clear()
     with pytest.raises(CubeError, match="There is no cube to refine"):
-        bench.references.suggest(1)
+        model.references.suggest(1)
 
 
 PASTED = {
@@ -298,10 +298,10 @@ def test_numbers_are_pasted_as_they_were_copied(kind: str) -> None:
 
 def test_bands_are_drawn_of_few_selected_picks_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolve, "MOST_BANDS", 1)
-    viewer, bench = pinned(*SPOTS)
-    bench.references.mark(bench.entries, viewer.layers["truth"])
-    bench.finish()
+    viewer, model = pinned(*SPOTS)
+    model.references.mark(model.entries, viewer.layers["truth"])
+    model.finish()
     for chosen, banded in (([0], 1), ([0, 1], 0)):
-        bench.choose(chosen)
-        lines = bench.finish().curves.lines
+        model.choose(chosen)
+        lines = model.finish().curves.lines
         assert sum(line.spectrum.lower is not None for line in lines) == banded

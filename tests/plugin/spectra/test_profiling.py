@@ -14,78 +14,82 @@ from tests.plugin.in_viewer import active_in
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.profile_dock import ProfileDock
 from napari_mst.plugin.spectra.profiling import spectrogram
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.spectra.transects import transect
 
 LINE = np.array([[5, 5], [5, 25]])
 
 
 @pytest.fixture
-def bench(cube_viewer: ViewerModel) -> Bench:
-    bench = Bench(cube_viewer)
-    bench.attach()
-    return bench
+def model(cube_viewer: ViewerModel) -> SpectraModel:
+    model = SpectraModel(cube_viewer)
+    model.attach()
+    return model
 
 
-def drawn(bench: Bench) -> Shapes:
-    shapes = bench.profile.draw_line()
+def drawn(model: SpectraModel) -> Shapes:
+    shapes = model.profile.draw_line()
     assert shapes is not None
     assert shapes.mode == "add_line"
     shapes.add_lines(LINE)
-    bench.finish()
-    bench.profile.update()
+    model.finish()
+    model.profile.update()
     return shapes
 
 
 def test_the_curve_is_the_band_at_the_slider_or_the_chosen_value(
-    bench: Bench, cube_viewer: ViewerModel
+    model: SpectraModel, cube_viewer: ViewerModel
 ) -> None:
-    drawn(bench)
+    drawn(model)
     data = make_cube().data
     cube_viewer.dims.set_point(0, 600)
-    assert bench.profile.value == "r600"
-    np.testing.assert_allclose(np.asarray(bench.profile.curve()), data[20, 5, 5:26], rtol=1e-5)
-    bench.profile.text = "r700 / r400"
+    assert model.profile.value == "r600"
+    np.testing.assert_allclose(np.asarray(model.profile.curve()), data[20, 5, 5:26], rtol=1e-5)
+    model.profile.text = "r700 / r400"
     expected = data[30, 5, 5:26] / data[0, 5, 5:26]
-    np.testing.assert_allclose(np.asarray(bench.profile.curve()), expected, rtol=1e-4)
-    bench.profile.text = "r900"
+    np.testing.assert_allclose(np.asarray(model.profile.curve()), expected, rtol=1e-4)
+    model.profile.text = "r900"
     with pytest.raises(SpectrumError, match="r900"):
-        bench.profile.curve()
+        model.profile.curve()
 
 
-def test_the_newest_line_counts_or_the_selected_one(bench: Bench, cube_viewer: ViewerModel) -> None:
-    shapes = drawn(bench)
+def test_the_newest_line_counts_or_the_selected_one(
+    model: SpectraModel, cube_viewer: ViewerModel
+) -> None:
+    shapes = drawn(model)
     shapes.add_lines(LINE + 3)
     shapes.add_rectangles([[0, 0], [3, 3]])
-    bench.finish()
-    bench.profile.update()
-    assert bench.profile.transect is not None
-    assert bench.profile.transect.places[0].tolist() == [8, 8]
-    bench.choose([0])
-    bench.profile.update()
-    assert bench.profile.transect.places[0].tolist() == [5, 5]
+    model.finish()
+    model.profile.update()
+    assert model.profile.transect is not None
+    assert model.profile.transect.places[0].tolist() == [8, 8]
+    model.choose([0])
+    model.profile.update()
+    assert model.profile.transect.places[0].tolist() == [5, 5]
     cube_viewer.layers.remove(shapes)
-    bench.finish()
-    bench.profile.update()
-    assert bench.profile.transect is None
+    model.finish()
+    model.profile.update()
+    assert model.profile.transect is None
 
 
-def test_distances_are_in_the_unit_of_the_cube(bench: Bench, cube_viewer: ViewerModel) -> None:
+def test_distances_are_in_the_unit_of_the_cube(
+    model: SpectraModel, cube_viewer: ViewerModel
+) -> None:
     layer = active_in(cube_viewer)
     layer.scale, layer.units = (10, 2, 2), ("pixel", "mm", "mm")
-    drawn(bench)
-    found = bench.profile.transect
+    drawn(model)
+    found = model.profile.transect
     assert found is not None
     assert (found.unit, found.distances[-1]) == ("millimeter", 40)
 
 
-def test_the_table_has_every_band(bench: Bench, tmp_path: Path) -> None:
+def test_the_table_has_every_band(model: SpectraModel, tmp_path: Path) -> None:
     with pytest.raises(SpectrumError, match="Draw a line"):
-        bench.profile.save(tmp_path / "profile.csv")
-    drawn(bench)
-    bench.profile.save(tmp_path / "profile.csv")
+        model.profile.save(tmp_path / "profile.csv")
+    drawn(model)
+    model.profile.save(tmp_path / "profile.csv")
     table = pd.read_csv(tmp_path / "profile.csv")
     assert len(table) == 21
     np.testing.assert_allclose(table["700 nm"], make_cube().data[30, 5, 5:26], rtol=1e-5)

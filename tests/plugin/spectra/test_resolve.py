@@ -9,20 +9,20 @@ from napari.components import ViewerModel
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import HINT, VIEWS, Snapshot, resolve
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 
 
 @pytest.fixture
-def bench(cube_viewer: ViewerModel) -> Bench:
-    """A bench with two picks, under the mouse a third pixel."""
-    bench = Bench(cube_viewer)
-    bench.attach()
-    bench.pin((550, 4, 7))
-    bench.pin((550, 5, 8))
-    bench.point_at((550, 1, 2))
-    bench.finish()
-    return bench
+def model(cube_viewer: ViewerModel) -> SpectraModel:
+    """A model with two picks, under the mouse a third pixel."""
+    model = SpectraModel(cube_viewer)
+    model.attach()
+    model.pin((550, 4, 7))
+    model.pin((550, 5, 8))
+    model.point_at((550, 1, 2))
+    model.finish()
+    return model
 
 
 def test_without_layers_the_hint_is_shown() -> None:
@@ -32,8 +32,8 @@ def test_without_layers_the_hint_is_shown() -> None:
     assert snapshot.curves.lines == ()
 
 
-def test_the_same_wishes_give_the_same_snapshot(bench: Bench) -> None:
-    first = bench.snapshot
+def test_the_same_wishes_give_the_same_snapshot(model: SpectraModel) -> None:
+    first = model.snapshot
     again = resolve(first, Snapshot())
     assert again.curves.keys == first.curves.keys
     assert (again.text, again.notes) == (first.text, first.notes)
@@ -41,10 +41,10 @@ def test_the_same_wishes_give_the_same_snapshot(bench: Bench) -> None:
         np.testing.assert_array_equal(one.spectrum.values, two.spectrum.values)
 
 
-def test_a_cursor_leaves_everything_else_as_it_is(bench: Bench) -> None:
-    before = bench.snapshot
-    bench.point_at_wavelength(412)
-    after = bench.snapshot
+def test_a_cursor_leaves_everything_else_as_it_is(model: SpectraModel) -> None:
+    before = model.snapshot
+    model.point_at_wavelength(412)
+    after = model.snapshot
     assert after.reading is not None
     assert (after.cursor, after.reading[0]) == (412, 410)
     assert after.axes == before.axes
@@ -52,22 +52,24 @@ def test_a_cursor_leaves_everything_else_as_it_is(bench: Bench) -> None:
         assert getattr(after, part) is getattr(before, part)
 
 
-def test_a_selection_changes_the_curves_and_not_the_rows(bench: Bench) -> None:
-    before = bench.snapshot
-    bench.choose([1])
-    after = bench.snapshot
+def test_a_selection_changes_the_curves_and_not_the_rows(model: SpectraModel) -> None:
+    before = model.snapshot
+    model.choose([1])
+    after = model.snapshot
     assert [line.is_faded for line in after.curves.lines] == [True, False]
     assert after.entries is before.entries
     assert after.live is before.live
 
 
-def test_another_band_leaves_the_curves_as_they_are(bench: Bench, cube_viewer: ViewerModel) -> None:
-    before = bench.snapshot
+def test_another_band_leaves_the_curves_as_they_are(
+    model: SpectraModel, cube_viewer: ViewerModel
+) -> None:
+    before = model.snapshot
     cube_viewer.dims.set_point(0, 620)
-    bench.finish()
-    assert bench.snapshot.bands is not None
-    assert bench.snapshot.bands.shown == 620
-    assert bench.snapshot.curves is before.curves
+    model.finish()
+    assert model.snapshot.bands is not None
+    assert model.snapshot.bands.shown == 620
+    assert model.snapshot.curves is before.curves
 
 
 @pytest.mark.parametrize(
@@ -76,37 +78,39 @@ def test_another_band_leaves_the_curves_as_they_are(bench: Bench, cube_viewer: V
     ids=["as it is", "fitted", "maximum", "derivative"],
 )
 def test_only_the_axis_of_values_from_0_to_1_shows_all_of_them(
-    bench: Bench, choices: dict[str, Any], top: float | None
+    model: SpectraModel, choices: dict[str, Any], top: float | None
 ) -> None:
-    bench.set(**choices)
-    assert bench.snapshot.axes is not None
-    assert bench.snapshot.axes.top == top
+    model.set(**choices)
+    assert model.snapshot.axes is not None
+    assert model.snapshot.axes.top == top
 
 
 def test_an_axis_shows_one_quantity_and_the_notes_name_the_cubes(
-    bench: Bench, cube_viewer: ViewerModel
+    model: SpectraModel, cube_viewer: ViewerModel
 ) -> None:
     cube = cube_viewer.layers["cube"]
     add_cube(cube_viewer, make_cube(), "other")
     add_cube(cube_viewer, replace(make_cube(), quantity="absorbance"), "derived")
     cube_viewer.layers.selection.active = cube
-    snapshot = bench.finish()
+    snapshot = model.finish()
     assert [line.style for line in snapshot.curves.lines] == [0, 2, 0, 2]
     assert [line.style for line in snapshot.live] == [0, 2]
     assert snapshot.notes[:2] == (
         "Solid: cube; Dotted: other.",
         "Not drawn, as it is another quantity: derived.",
     )
-    bench.set(view=VIEWS[2])
-    assert len(bench.finish().curves.lines) == 6
+    model.set(view=VIEWS[2])
+    assert len(model.finish().curves.lines) == 6
 
 
-def test_a_detached_bench_hears_and_holds_nothing(bench: Bench, cube_viewer: ViewerModel) -> None:
-    bench.detach()
-    assert bench.entries == ()
-    assert bench.snapshot.curves.lines == ()
+def test_a_detached_model_follows_and_holds_nothing(
+    model: SpectraModel, cube_viewer: ViewerModel
+) -> None:
+    model.detach()
+    assert model.entries == ()
+    assert model.snapshot.curves.lines == ()
     heard: list[Snapshot] = []
-    bench.changed.connect(heard.append)
+    model.changed.connect(heard.append)
     cube_viewer.dims.set_point(0, 620)
     cube_viewer.layers.selection.active = None
     assert heard == []

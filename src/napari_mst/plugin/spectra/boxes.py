@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import QComboBox, QCompleter
 
-from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import LayerBox, let_shrink
@@ -16,22 +16,22 @@ SOURCE = "The cube that this is made of: the one that you selected last, or choo
 class SourceBox(LayerBox):
     """The cube that maps and scatters are made of, among the cubes that there are."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, model: SpectraModel) -> None:
         super().__init__(SOURCE)
         let_shrink(self, 6)
-        self._bench = bench
+        self._model = model
         self.currentIndexChanged.connect(calling(self._choose))
 
     def draw(self) -> None:
         """List the cubes that there are now."""
-        layers = self._bench.viewer.layers
+        layers = self._model.viewer.layers
         cubes = [layer for layer in reversed(layers) if cube_of(layer) is not None]
         with QSignalBlocker(self):
-            self.set_layers(cubes, self._bench.maps.source)
+            self.set_layers(cubes, self._model.maps.source)
 
     def _choose(self) -> None:
         layer = self.currentData()
-        self._bench.maps.source = layer and layer()
+        self._model.maps.source = layer and layer()
 
 
 class TextBox(QComboBox):

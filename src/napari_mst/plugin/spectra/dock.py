@@ -23,8 +23,6 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, NapariMstError, plain
 from napari_mst.plugin.dock import Link
 from napari_mst.plugin.pictures.composing import Composer, Wavelengths
-from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.marking import grey, pasted
 from napari_mst.plugin.spectra.menus import (
     FilledMenu,
@@ -33,9 +31,11 @@ from napari_mst.plugin.spectra.menus import (
     menu_button,
     style_of,
 )
+from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.resolve import Marker, ReferenceState, Snapshot
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.table import SpectraModel, SpectraTable
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
+from napari_mst.plugin.spectra.table import SpectraTable, SpectraTableModel
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
 from napari_mst.plugin.viewer.widgets import Paragraph
 from napari_mst.spectra.classification import best_matches
@@ -73,15 +73,15 @@ NO_PICK = "Click on the image where you know the true spectrum, or select rows o
 
 
 class ReferenceMenu:
-    """Asks over *parent* what is known, and has *bench* do what is chosen."""
+    """Asks over *parent* what is known, and has *model* do what is chosen."""
 
-    def __init__(self, bench: Bench, parent: QWidget) -> None:
-        self._bench = bench
+    def __init__(self, model: SpectraModel, parent: QWidget) -> None:
+        self._model = model
         self._parent = parent
-        self.button = menu_button(bench, KNOWN, self._fill)
+        self.button = menu_button(model, KNOWN, self._fill)
         self.after = QToolButton(text="Refined", toolTip=AFTER, checkable=True)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
-        self.after.clicked.connect(bench.references.show_after)
+        self.after.clicked.connect(model.references.show_after)
         self.after.hide()
 
     def show(self, state: ReferenceState) -> None:
@@ -91,19 +91,19 @@ class ReferenceMenu:
 
     def _fill(self, menu: FilledMenu) -> None:
         """List all that the selected picks can be, and what comes of it."""
-        references = self._bench.references
-        state = self._bench.snapshot.references
+        references = self._model.references
+        state = self._model.snapshot.references
         no_cube = self._lacks_cube()
         lacks = no_cube or ("" if self._picks() else NO_PICK)
         menu.entry("A grey ...", self._mark_grey, GREY, lacks=lacks)
-        chart, library = colour_checker(), self._bench.library
+        chart, library = colour_checker(), self._model.library
         mark_one = self._mark_one_of
         menu.entry("From the ColorChecker ...", lambda: mark_one(chart), LIBRARY, lacks=lacks)
         if library:
             menu.entry("From the library ...", lambda: mark_one(library), LIBRARY, lacks=lacks)
         menu.entry("From a file ...", self._mark_from_file, FILE, lacks=no_cube)
         menu.entry("From the clipboard", self._mark_from_clipboard, PASTE, lacks=lacks)
-        for layer in self._bench.viewer.layers:
+        for layer in self._model.viewer.layers:
             # The picks may be as on any cube except the one to refine.
             if cube_of(layer) is not None and not references.is_ours(layer):
                 mark = partial(references.mark, self._picks(), layer)
@@ -125,7 +125,7 @@ class ReferenceMenu:
 
     def _lacks_cube(self) -> str:
         try:
-            _ = self._bench.references.cube
+            _ = self._model.references.cube
         except CubeError as error:
             return plain(error)
         return ""
@@ -137,21 +137,21 @@ class ReferenceMenu:
             self._parent, "A grey tile", "It reflects (%):", USUAL_GREY, 0.1, 100.0, 1
         )
         if is_given:
-            references = self._bench.references
+            references = self._model.references
             references.mark(self._picks(), grey(percent, references.cube.wavelengths))
 
     def _mark_from_file(self) -> None:
-        use = self._mark_one_of if self._bench.chosen else self._bench.references.open
+        use = self._mark_one_of if self._model.chosen else self._model.references.open
         ask_spectra(self._parent, "Open reference spectra", use, as_reflectance=True)
 
     def _mark_from_clipboard(self) -> None:
-        wavelengths = self._bench.references.cube.wavelengths
+        wavelengths = self._model.references.cube.wavelengths
         self._mark_one_of(pasted(QApplication.clipboard().text(), wavelengths))
 
     def _picks(self) -> Sequence[Entry]:
         """Return the rows that are selected; if there is only one row, that one."""
-        rows = self._bench.entries
-        return self._bench.chosen or (rows if len(rows) == 1 else ())
+        rows = self._model.entries
+        return self._model.chosen or (rows if len(rows) == 1 else ())
 
     def _mark_one_of(self, spectra: Sequence[Spectrum]) -> None:
         """Mark the picks as one of *spectra*, which a person chooses if there are several."""
@@ -166,7 +166,7 @@ class ReferenceMenu:
             if not is_given:
                 return
             chosen = ranked[titles.index(title)]
-        self._bench.references.mark(picks, chosen)
+        self._model.references.mark(picks, chosen)
 
     # ------------------------------------------------------------ what comes of it
 
@@ -175,7 +175,7 @@ class ReferenceMenu:
             self._parent, "Where to measure", "Spots:", USUAL_COUNT, 1, MOST_SPOTS
         )
         if is_given:
-            self._bench.references.suggest(count)
+            self._model.references.suggest(count)
 
 
 def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:
@@ -201,22 +201,22 @@ FEWEST = 3
 """Bands from which on there is something to choose."""
 
 
-class SpectraDock(BenchDock):
-    """Forwards what a person does to `bench`, and draws what its snapshots say."""
+class SpectraDock(ModelDock):
+    """Forwards what a person does to `model`, and draws what its snapshots say."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.model = SpectraModel(self.bench)
-        self.table = SpectraTable(self.bench, self.model)
-        self._row_menu = FilledMenu(self.bench, self._fill_row_menu, self.table)
+        self.table_model = SpectraTableModel(self.model)
+        self.table = SpectraTable(self.model, self.table_model)
+        self._row_menu = FilledMenu(self.model, self._fill_row_menu, self.table)
         self.matches = QListWidget()
         self.text = Paragraph()
-        self.menus = SpectraMenus(self.bench, self.plot, self)
-        self.references = ReferenceMenu(self.bench, self)
+        self.menus = SpectraMenus(self.model, self.plot, self)
+        self.references = ReferenceMenu(self.model, self)
         self._composer = Composer.of(self.viewer)
         self._lay_out()
         self.table.customContextMenuRequested.connect(self._show_row_menu)
-        self.matches.currentRowChanged.connect(self.bench.choose_match)
+        self.matches.currentRowChanged.connect(self.model.choose_match)
         self.plot.handle_dragged.connect(self._on_handle_dragged)
         self.plot.handle_dropped.connect(self._on_handle_dropped)
 
@@ -244,7 +244,7 @@ class SpectraDock(BenchDock):
     def hideEvent(self, event: QHideEvent | None) -> None:
         """Let go of everything that was read as well."""
         super().hideEvent(event)
-        self.model.show(Snapshot())
+        self.table_model.show(Snapshot())
         # Their entries hold the layers that they are about.
         for menu in self.findChildren(FilledMenu):
             menu.clear()
@@ -308,22 +308,22 @@ class SpectraDock(BenchDock):
     def _on_handle_dropped(self) -> None:
         layer = active_cube_layer(self.viewer)
         if layer is not None:
-            with self.bench.reported():
+            with self.model.reported():
                 self._composer.show(layer, self._composer.colours(layer))
 
     def _show_row_menu(self, place: QPoint) -> None:
-        if self.bench.chosen:
+        if self.model.chosen:
             self._row_menu.popup(self.table.viewport().mapToGlobal(place))
 
     def _fill_row_menu(self, menu: FilledMenu) -> None:
         """List what can be done to the selected rows."""
-        is_fixed = all(entry.rows.are_pixels for entry in self.bench.chosen)
+        is_fixed = all(entry.rows.are_pixels for entry in self.model.chosen)
         lacks = "Labels are pixels of an image, in the colours of their layer." * is_fixed
         menu.entry("Colour ...", self._ask_colour, lacks=lacks)
-        menu.entry("Delete", partial(self.bench.delete, self.bench.chosen), lacks=lacks)
+        menu.entry("Delete", partial(self.model.delete, self.model.chosen), lacks=lacks)
 
     def _ask_colour(self) -> None:
-        entry = next(entry for entry in self.bench.chosen if not entry.rows.are_pixels)
+        entry = next(entry for entry in self.model.chosen if not entry.rows.are_pixels)
         colour = QColorDialog.getColor(QColor(entry.first.colour), self)
         if colour.isValid():
-            self.bench.recolour(entry, colour.name())
+            self.model.recolour(entry, colour.name())

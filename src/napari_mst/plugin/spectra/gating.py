@@ -1,6 +1,6 @@
 """Gating without a window: the scatter of two values of a cube, and its way to labels and back.
 
-    gating = bench.gating
+    gating = model.gating
     gating.x, gating.y = "r550", "PC 1"
     gating.gate([(0.1, 0.2), (0.4, 0.2), (0.3, 0.6)])  # these pixels become a label
 
@@ -24,7 +24,7 @@ from napari_mst.errors import SpectrumError, shown
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.maps import LABELS_OPACITY, MapMaker
 from napari_mst.plugin.spectra.reader import Identity, Reader, Reading
-from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import MAP_KEY, cube_at, cube_layer_in, selection_kept
 from napari_mst.plugin.viewer.picks import COLOURS, hexes
 from napari_mst.plugin.viewer.placement import Placement
@@ -65,12 +65,12 @@ class Gating:
         None while it is being computed, and without a cube.
     """
 
-    def __init__(self, scene: SpectraScene, maps: MapMaker, start: Start) -> None:
+    def __init__(self, model: ViewerLayers, maps: MapMaker, start: Start) -> None:
         self.scatter: Scatter | None = None
-        self._scene, self._maps = scene, maps
+        self._model, self._maps = model, maps
         self._latest, self._gate = Latest(start), Latest(start)
         self._reader = Reader(start)
-        self._reader.read_more.connect(scene.publish)
+        self._reader.read_more.connect(model.publish)
         self._texts: dict[int, str] = {}
         self._key: Any = None
         self._past: list[tuple[weakref.ref[Labels], Array]] = []
@@ -80,7 +80,7 @@ class Gating:
     @property
     def presets(self) -> Mapping[str, str]:
         """The values to choose from, and a line about each; none without a cube."""
-        return dict.fromkeys(COMPONENTS, COMPONENT) | self._scene.presets_of(self._maps.source)
+        return dict.fromkeys(COMPONENTS, COMPONENT) | self._model.presets_of(self._maps.source)
 
     def _text(self, number: int) -> str:
         source = self._maps.source
@@ -127,8 +127,8 @@ class Gating:
         self._latest.cancel()
         if cube is not None:
             run = partial(_scatter, cube, self.x, self.y)
-            scene = self._scene
-            self._latest.run(Job(run, self._on_scatter, scene.fail, scene.publish))
+            model = self._model
+            self._latest.run(Job(run, self._on_scatter, model.fail, model.publish))
 
     def forget(self) -> None:
         """Let go of everything that was computed."""
@@ -151,8 +151,8 @@ class Gating:
             partial(_density, found),
             partial(_densities, found),
         )
-        viewer = self._scene.viewer
-        tasks = {rows: rows.tasks(reading, viewer) for rows in self._scene.shown_rows()}
+        viewer = self._model.viewer
+        tasks = {rows: rows.tasks(reading, viewer) for rows in self._model.shown_rows()}
         self._reader.ask([task for each in tasks.values() for task in each.values()])
         highlights: list[Highlight] = []
         for rows, each in tasks.items():
@@ -167,7 +167,7 @@ class Gating:
     @property
     def pointed(self) -> tuple[float, float] | None:
         """The place in the scatter of the pixel under the mouse; None if there is none."""
-        pixel = self._scene.pixel_on(self._maps.source)
+        pixel = self._model.pixel_on(self._maps.source)
         return None if pixel is None or self.scatter is None else self.scatter.place(*pixel)
 
     # ------------------------------------------------------------ gates
@@ -191,25 +191,25 @@ class Gating:
             return found.inside(outline)
 
         use = partial(self._on_gate, weakref.ref(source))
-        self._gate.run(Job(run, use, self._scene.fail, self._scene.publish))
+        self._gate.run(Job(run, use, self._model.fail, self._model.publish))
 
     def take_back(self) -> None:
         """Take the last gate back."""
         while self._past:
             on, before = self._past.pop()
             layer = on()
-            if layer is not None and self._scene.has(layer):
+            if layer is not None and self._model.has(layer):
                 layer.data = before
                 return
 
     @property
     def can_take_back(self) -> bool:
         """True if there is a gate that can be taken back."""
-        return any(self._scene.has(on()) for on, _ in self._past)
+        return any(self._model.has(on()) for on, _ in self._past)
 
     def _layer_on(self, source: Image) -> Labels | None:
         """Return the layer of the gates of the cube *source*; None if there is none."""
-        for layer in self._scene.viewer.layers:
+        for layer in self._model.viewer.layers:
             is_gates = layer.metadata.get(METADATA_KEY) == ROLE
             if is_gates and cube_layer_in(layer.metadata, MAP_KEY) is source:
                 return layer if layer.data.shape == cube_at(source).shape[1:] else None
@@ -217,7 +217,7 @@ class Gating:
 
     def _on_gate(self, on: "weakref.ref[Image]", inside: Mask) -> None:
         source: Any = on()
-        if not self._scene.has(source):  # it was deleted meanwhile
+        if not self._model.has(source):  # it was deleted meanwhile
             return
         layer = self._layer_on(source)
         before = np.zeros(inside.shape, np.uint8) if layer is None else layer.data
@@ -229,12 +229,12 @@ class Gating:
             layer.data = gates
         self._past = [*self._past, (weakref.ref(layer), before)][-STEPS:]
         count = int(np.count_nonzero(inside))
-        self._scene.say(
+        self._model.say(
             f"Label {number}: {count:,} pixels, {count / inside.size:.1%} of the image."
         )
 
     def _new_layer(self, source: Image, gates: Array) -> Labels:
-        viewer = self._scene.viewer
+        viewer = self._model.viewer
         with selection_kept(viewer):
             return viewer.add_labels(
                 gates,

@@ -20,7 +20,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.resolve import Marker
-from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import (
     MAP_KEY,
     UNIT_KEY,
@@ -140,8 +140,8 @@ class MapMaker:
         The share of the run that is done, 0-1.
     """
 
-    def __init__(self, scene: SpectraScene, start: Start) -> None:
-        self._scene = scene
+    def __init__(self, model: ViewerLayers, start: Start) -> None:
+        self._model = model
         self._latest = Latest(start)
         # Kept for each map, whose text is found as it was left.
         self._texts = dict[str, str]()
@@ -163,7 +163,7 @@ class MapMaker:
         # person deletes is freed.
         self._drawn: list[weakref.ref[Any]] = []
         self._is_moved = False
-        self._scene.publish()
+        self._model.publish()
 
     @property
     def source(self) -> Image | None:
@@ -173,13 +173,13 @@ class MapMaker:
         becomes the source of other maps only when a person chooses it.
         """
         chosen = None if self._source_ref is None else self._source_ref()
-        is_there = self._scene.has(chosen) and cube_of(chosen) is not None
-        return chosen if is_there else active_cube_layer(self._scene.viewer)
+        is_there = self._model.has(chosen) and cube_of(chosen) is not None
+        return chosen if is_there else active_cube_layer(self._model.viewer)
 
     @source.setter
     def source(self, layer: Image | None) -> None:
         self._source_ref = None if layer is None else weakref.ref(layer)
-        self._scene.publish()
+        self._model.publish()
 
     def follow_selection(self) -> None:
         """Take the cube that a person has just selected as the source."""
@@ -205,7 +205,7 @@ class MapMaker:
     def text(self, text: str) -> None:
         self._texts[self.kind.name] = text
         self._notes.clear()
-        self._scene.publish()
+        self._model.publish()
 
     def _bands(self) -> Mapping[str, float]:
         """Return the wavelength of each band of the formula; raises `SpectrumError`."""
@@ -255,7 +255,7 @@ class MapMaker:
     @property
     def is_live(self) -> bool:
         """True while the map that was made last follows its lines."""
-        return bool(self._drawn) and all(on() in self._scene.viewer.layers for on in self._drawn)
+        return bool(self._drawn) and all(on() in self._model.viewer.layers for on in self._drawn)
 
     @property
     def lacks(self) -> str:
@@ -285,7 +285,7 @@ class MapMaker:
         if self.is_busy:
             self._is_moved = False
             self._latest.cancel()
-            self._scene.publish()
+            self._model.publish()
 
     def _start(self) -> None:
         if self.lacks:
@@ -296,17 +296,17 @@ class MapMaker:
         run = partial(make_map, kind, cube, self._asked(cube), on)
         # They are followed even if a person chooses another map during the run.
         on_made = partial(self._on_made, kind, on, self._drawn)
-        self._scene.intend(problem="")
-        self._latest.run(Job(run, on_made, self._scene.fail, self._on_end, self._on_progress))
+        self._model.intend(problem="")
+        self._latest.run(Job(run, on_made, self._model.fail, self._on_end, self._on_progress))
         self._on_progress(0.0)
 
     def _on_end(self) -> None:
         is_moved, self._is_moved = self._is_moved, False
-        self._start() if is_moved else self._scene.publish()
+        self._start() if is_moved else self._model.publish()
 
     def _on_progress(self, share: float) -> None:
         self.progress = share
-        self._scene.publish()
+        self._model.publish()
 
     def _asked(self, cube: SpectralCube) -> dict[str, Any]:
         """Return what the map of *cube* asks for; raises `SpectrumError` if something is missing.
@@ -326,14 +326,14 @@ class MapMaker:
         elif kind.needs == "photo":
             asked[kind.needs] = self._photo_of(cube)
         elif kind.needs == "reference":
-            asked[kind.needs] = cube_of(self._scene.reference)
+            asked[kind.needs] = cube_of(self._model.reference)
         if kind.needs is not None and asked[kind.needs] is None:
             raise SpectrumError(MISSING[kind.needs])
         return asked
 
     def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
         """Return the topmost photo of the size of *cube*; None if there is none."""
-        viewer = self._scene.viewer
+        viewer = self._model.viewer
         # An image that was made from the photo or the cube is no measure for either.
         taken = (photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo))
         photos = (LayerPhoto.of(photo, viewer.dims.point) for photo in taken)
@@ -341,7 +341,7 @@ class MapMaker:
 
     def _spectra(self) -> list[Spectrum] | None:
         """Return the spectra on the selected cube that pixels are classified by."""
-        shown = self._scene.shown
+        shown = self._model.shown
         # Not those of classes, which were made of such spectra themselves.
         measured = [entry for entry in shown if entry.layer is None or not is_made(entry.layer)]
         # One more than can be used is enough to be refused, where thousands would take seconds.
@@ -353,7 +353,7 @@ class MapMaker:
     @property
     def measured(self) -> Image | None:
         """The map that is selected: an image of one value for each pixel."""
-        active = self._scene.viewer.layers.selection.active
+        active = self._model.viewer.layers.selection.active
         is_map = isinstance(active, Image) and active.ndim == 2 and not active.rgb
         return active if is_map and not active.multiscale else None
 
@@ -366,13 +366,13 @@ class MapMaker:
             def run(_: Progress) -> Array:
                 return regions_between(np.asarray(pixels), least)
 
-            self._latest.run(Job(run, use, self._scene.fail, self._scene.publish))
+            self._latest.run(Job(run, use, self._model.fail, self._model.publish))
 
     def _on_numbered(self, on: "weakref.ref[Image]", labels: Array) -> None:
         image: Any = on()
-        if not self._scene.has(image):  # it was deleted meanwhile
+        if not self._model.has(image):  # it was deleted meanwhile
             return
-        viewer = self._scene.viewer
+        viewer = self._model.viewer
         name = f"regions of {image.name}"
         if name in viewer.layers:
             viewer.layers[name].data = labels
@@ -394,7 +394,7 @@ class MapMaker:
         if is_chosen and layer is not None:
             self._notes[layer] = note
         left: Sequence[Any] = [there() for there in followed]
-        drawn = [layer for layer in left if layer in self._scene.viewer.layers]
+        drawn = [layer for layer in left if layer in self._model.viewer.layers]
         # A line may have been moved on another cube, whose planes do not fit into these layers.
         if [layer.data.shape for layer in drawn] == [data.shape for data, *_ in made]:
             for layer, (data, look, _) in zip(drawn, made, strict=True):
@@ -409,7 +409,7 @@ class MapMaker:
 
     def _add(self, made: Sequence[LayerTuple], on: CubeLayer) -> list[Layer]:
         """Add layers on top of all images, and select the one that is seen."""
-        viewer = self._scene.viewer
+        viewer = self._model.viewer
         active = viewer.layers.selection.active
         source = on.cube()
         is_still_selected = self.source is source

@@ -1,8 +1,8 @@
 """Reference spectra of one viewer: marks them on picks, and keeps the cube refined to them.
 
-bench.references.mark(bench.entries, grey(99, wavelengths))
-bench.references.suggest(4)
-bench.references.show_after(False)
+model.references.mark(model.entries, grey(99, wavelengths))
+model.references.suggest(4)
+model.references.show_after(False)
 """
 
 import re
@@ -22,7 +22,7 @@ from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra import rows
 from napari_mst.plugin.spectra.refiner import Refiner
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, shown_cube_layers
 from napari_mst.progress import Progress
@@ -55,8 +55,8 @@ _SEPARATORS = re.compile(r"[\s,;]+")
 class ReferenceSpectra(Refiner):
     """Marks picks as known, and keeps the cube refined to them."""
 
-    def __init__(self, scene: SpectraScene, start: Start) -> None:
-        super().__init__(scene, start)
+    def __init__(self, model: ViewerLayers, start: Start) -> None:
+        super().__init__(model, start)
         # Cubes whose own reference spectra were put back as marks, or need not be.
         self._seen = weakref.WeakSet[Image]()
 
@@ -73,7 +73,7 @@ class ReferenceSpectra(Refiner):
 
     def is_ours(self, layer: Layer) -> bool:
         """True for the cube layer that is refined, and for the one made of it."""
-        base = active_cube_layer(self._scene.viewer)
+        base = active_cube_layer(self._model.viewer)
         return layer in (base, self._layers.base, self._layers.refined)
 
     # ------------------------------------------------------------ marking
@@ -124,21 +124,21 @@ class ReferenceSpectra(Refiner):
         picked = {pick: marks[pick] for pick in self._picked(entries)}
         certain = {at: mark and replace(mark, is_certain=True) for at, mark in picked.items()}
         rows.put_marks(points, certain)
-        self._scene.end_action()
+        self._model.end_action()
 
     def unmark(self, entries: Sequence[Entry]) -> None:
         """Forget what is known of the picks of *entries*."""
         points = self._points()
         picked = self._picked(entries)
         rows.put_marks(points, dict.fromkeys(picked))
-        self._scene.end_action()
+        self._model.end_action()
         layer = self._layers.base
         if layer is not None:
             pixels, _ = picks.pixels_of(points, layer)
             former = _former(cube_at(layer))
             # The cube was refined to it before it was opened.
             if any(tuple(pixels[pick].tolist()) in former for pick in picked):
-                self._scene.say(STAYS)
+                self._model.say(STAYS)
 
     def _put(self, layer: Image, spots: Sequence[ReferenceSpectrum]) -> None:
         """Make pixels of *layer* known, by picks, once all of it is checked."""
@@ -156,7 +156,7 @@ class ReferenceSpectra(Refiner):
         points = self._points()
         points.metadata[picks.SOURCE] = cube.provenance.source
         rows.put_marks(points, marks)
-        self._scene.end_action()
+        self._model.end_action()
 
     # ------------------------------------------------------------ where to measure
 
@@ -182,10 +182,10 @@ class ReferenceSpectra(Refiner):
         self.run("Looking for spots to measure", run, self._put_spots)
 
     def _put_spots(self, places: Sequence[Pixel]) -> None:
-        if self._scene.is_closed:  # the search may outlive the viewer
+        if self._model.is_closed:  # the search may outlive the viewer
             return
         layer = self._base()
-        points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
+        points = self._model.points or picks.add_picks(self._model.viewer, layer)
         numbers = enumerate(rows.spot_numbers(points))
         picks.remove(points, [at for at, number in numbers if number])
         added = [self._pick_at(layer, *place) for place in places]
@@ -196,8 +196,8 @@ class ReferenceSpectra(Refiner):
         points.selected_data = set(added)
         # A refinement that the search has stopped begins again.
         self._asked = []
-        self._scene.end_action()
-        self._scene.say(f"Measure {len(added)} numbered spots, then say what they are.")
+        self._model.end_action()
+        self._model.say(f"Measure {len(added)} numbered spots, then say what they are.")
 
     # ------------------------------------------------------------ before and after
 
@@ -207,7 +207,7 @@ class ReferenceSpectra(Refiner):
         if is_after and self._layers.refined is None:
             self._asked = []
         self._layers.show_after(is_after)
-        self._scene.touch()
+        self._model.touch()
 
     def show_width(self) -> None:
         """See `Refiner`."""
@@ -220,8 +220,8 @@ class ReferenceSpectra(Refiner):
         """Refine the cube if the references have changed. Called when picks have changed."""
         self._layers.notice_deletion()
         self._restore()
-        if self._scene.points is not None:
-            rows.tidy_marks(self._scene.points)
+        if self._model.points is not None:
+            rows.tidy_marks(self._model.points)
         layer = self._layers.base
         if layer is None:
             return
@@ -233,35 +233,35 @@ class ReferenceSpectra(Refiner):
 
     def _restore(self) -> None:
         """Mark the reference spectra that were saved with a cube which was opened."""
-        for layer in shown_cube_layers(self._scene.viewer):
+        for layer in shown_cube_layers(self._model.viewer):
             past = cube_at(layer).provenance
             if layer in self._seen:
                 continue
             self._seen.add(layer)
             if layer is self._layers.refined or not past.refinement:
                 continue
-            points = self._scene.points
+            points = self._model.points
             if points is not None and any(picks.marks_of(points)):
                 message = f"The reference spectra of {layer.name} were left out: there are some."
-                self._scene.say(message)
+                self._model.say(message)
                 continue
             try:
                 self._put(layer, reference_spectra(past))
             except CubeError as error:
-                self._scene.fail(error)
+                self._model.fail(error)
 
     # ------------------------------------------------------------ what is there
 
     def _base(self) -> Image:
         """Return the layer of the cube to refine: of a refined one, the one before."""
-        active = active_cube_layer(self._scene.viewer)
+        active = active_cube_layer(self._model.viewer)
         if active is None:
             raise CubeError(NO_CUBE)
         before = self._layers.base if active is self._layers.refined else None
         return before or active
 
     def _points(self) -> Points:
-        points = self._scene.points
+        points = self._model.points
         if points is None:
             raise SpectrumError(NO_PICK)
         return points
@@ -287,12 +287,12 @@ class ReferenceSpectra(Refiner):
 
     def _references(self, layer: Image) -> dict[ReferenceSpectrum, ReferenceSpectrum]:
         """Return the reference spectra of the pixels of *layer*, by their marks."""
-        points = self._scene.points
+        points = self._model.points
         return {} if points is None else picks.references_on(points, layer)
 
     def _pick_at(self, layer: Image, row: int, column: int) -> int:
         """Return the index of the pick at a pixel of *layer*; a new one if there is none."""
-        points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
+        points = self._model.points or picks.add_picks(self._model.viewer, layer)
         at, _ = picks.pixels_of(points, layer)
         there = np.flatnonzero((at == (row, column)).all(axis=1))
         if there.size:

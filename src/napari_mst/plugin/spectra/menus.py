@@ -25,9 +25,9 @@ from napari_mst.plugin.dock import (
     UNDO,
 )
 from napari_mst.plugin.files.saving import ask_to_save
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import VIEWS, Settings
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text
@@ -80,9 +80,9 @@ Fill = Callable[["FilledMenu"], None]
 class FilledMenu(QMenu):
     """Has *fill*, a method of an object that it does not keep alive, add its entries."""
 
-    def __init__(self, bench: Bench, fill: Fill, parent: QWidget) -> None:
+    def __init__(self, model: SpectraModel, fill: Fill, parent: QWidget) -> None:
         super().__init__(parent)
-        self._bench = bench
+        self._model = model
         self._fill = WeakMethod(fill)
         # Else a menu of Qt shows no tooltips of its entries.
         self.setToolTipsVisible(True)
@@ -111,7 +111,7 @@ class FilledMenu(QMenu):
         action = self.addAction(title)
 
         def chosen(*_: object) -> None:
-            with self._bench.reported():
+            with self._model.reported():
                 act()
 
         action.triggered.connect(chosen)
@@ -123,20 +123,20 @@ class FilledMenu(QMenu):
 
     def switch(self, title: str, setting: str, tip: str = "") -> None:
         """Add an entry that turns a setting on and off."""
-        is_on = getattr(self._bench.settings, setting)
-        self.entry(title, partial(self._bench.set, **{setting: not is_on}), tip, is_on=is_on)
+        is_on = getattr(self._model.settings, setting)
+        self.entry(title, partial(self._model.set, **{setting: not is_on}), tip, is_on=is_on)
 
     def choice(self, setting: str, values: Mapping[str, Any]) -> None:
         """Add entries that choose one of the *values* of a setting, by their titles."""
-        chosen = getattr(self._bench.settings, setting)
+        chosen = getattr(self._model.settings, setting)
         for title, value in values.items():
-            choose = partial(self._bench.set, **{setting: value})
+            choose = partial(self._model.set, **{setting: value})
             self.entry(title, choose, is_on=value == chosen)
 
 
-def lacks_cube(bench: Bench) -> str:
+def lacks_cube(model: SpectraModel) -> str:
     """Say that no cube is selected; "" if one is."""
-    return "" if active_cube_layer(bench.viewer) else "Select the layer of a cube."
+    return "" if active_cube_layer(model.viewer) else "Select the layer of a cube."
 
 
 def ask_spectra(
@@ -152,10 +152,10 @@ def ask_spectra(
         use(read_spectra(path, as_reflectance=as_reflectance))
 
 
-def menu_button(bench: Bench, texts: tuple[str, str], fill: Fill) -> QToolButton:
+def menu_button(model: SpectraModel, texts: tuple[str, str], fill: Fill) -> QToolButton:
     """A flat button with its text, its tooltip and a menu."""
     made = QToolButton(text=texts[0], toolTip=texts[1])
-    made.setMenu(FilledMenu(bench, fill, made))
+    made.setMenu(FilledMenu(model, fill, made))
     made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
     return made
 
@@ -198,23 +198,23 @@ def save_picture(scene: QGraphicsScene, size: QSize, path: Path) -> None:
 
 
 class SpectraMenus:
-    """Makes the buttons, and forwards them to *bench* and *plot*; dialogs open over *parent*."""
+    """Makes the buttons, and forwards them to *model* and *plot*; dialogs open over *parent*."""
 
-    def __init__(self, bench: Bench, plot: SpectraPlot, parent: QWidget) -> None:
-        self._bench = bench
+    def __init__(self, model: SpectraModel, plot: SpectraPlot, parent: QWidget) -> None:
+        self._model = model
         self._plot = plot
         self._parent = parent
-        self.pick = menu_button(bench, PICK, self._fill_pick)
+        self.pick = menu_button(model, PICK, self._fill_pick)
         self.pick.setCheckable(True)
         # The menu is at its arrow.
         self.pick.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
-        self.pick.clicked.connect(lambda is_on: bench.set(is_picking=is_on))
-        self.regions = menu_button(bench, REGIONS, self._fill_regions)
-        self.view = menu_button(bench, VIEW, self._fill_view)
-        self.compare = menu_button(bench, COMPARE, self._fill_compare)
-        self.save = menu_button(bench, SAVE, self._fill_save)
-        self.show(bench.settings)
+        self.pick.clicked.connect(lambda is_on: model.set(is_picking=is_on))
+        self.regions = menu_button(model, REGIONS, self._fill_regions)
+        self.view = menu_button(model, VIEW, self._fill_view)
+        self.compare = menu_button(model, COMPARE, self._fill_compare)
+        self.save = menu_button(model, SAVE, self._fill_save)
+        self.show(model.settings)
 
     def show(self, settings: Settings) -> None:
         """Show by the button whether a click pins."""
@@ -223,17 +223,17 @@ class SpectraMenus:
     # ------------------------------------------------------------ settings
 
     def _fill_pick(self, menu: FilledMenu) -> None:
-        bench = self._bench
+        model = self._model
         menu.choice("window", {f"{side} x {side} pixels": side for side in picks.WINDOWS})
         menu.addSeparator()
-        no_change = "" if bench.history.can_undo else "Nothing was changed."
-        menu.entry(f"Undo\t{UNDO.text}", bench.undo, lacks=no_change)
-        nothing_undone = "" if bench.history.can_redo else "Nothing was undone."
-        menu.entry(f"Redo\t{REDO.text}", bench.redo, lacks=nothing_undone)
+        no_change = "" if model.history.can_undo else "Nothing was changed."
+        menu.entry(f"Undo\t{UNDO.text}", model.undo, lacks=no_change)
+        nothing_undone = "" if model.history.can_redo else "Nothing was undone."
+        menu.entry(f"Redo\t{REDO.text}", model.redo, lacks=nothing_undone)
 
     def _fill_regions(self, menu: FilledMenu) -> None:
-        bench = self._bench
-        menu.entry("Draw regions", bench.draw_regions, DRAW, lacks=lacks_cube(bench))
+        model = self._model
+        menu.entry("Draw regions", model.draw_regions, DRAW, lacks=lacks_cube(model))
         menu.addSeparator()
         menu.choice("spread", SPREADS)
 
@@ -246,30 +246,30 @@ class SpectraMenus:
 
     def _fill_compare(self, menu: FilledMenu) -> None:
         """List the cubes there are now, and the libraries. To choose one again takes it away."""
-        bench = self._bench
-        compared = active_cube_layer(bench.viewer)
-        for layer in bench.viewer.layers:
+        model = self._model
+        compared = active_cube_layer(model.viewer)
+        for layer in model.viewer.layers:
             # A cube compared with itself says nothing.
-            if cube_of(layer) is not None and (layer is not compared or layer is bench.reference):
-                is_on = layer is bench.reference
-                choose = partial(setattr, bench, "reference", None if is_on else layer)
+            if cube_of(layer) is not None and (layer is not compared or layer is model.reference):
+                is_on = layer is model.reference
+                choose = partial(setattr, model, "reference", None if is_on else layer)
                 menu.entry(f"Reference: {layer.name}", choose, is_on=is_on)
         if compared is not None and STACK_KEY in compared.metadata:
-            menu.entry("Selected picks over all pages", bench.over_pages, PAGES)
+            menu.entry("Selected picks over all pages", model.over_pages, PAGES)
         menu.addSeparator()
-        menu.entry("Find in library: ColorChecker", lambda: bench.match_with(colour_checker()))
-        ask = partial(ask_spectra, self._parent, "Open a library of spectra", bench.match_with)
+        menu.entry("Find in library: ColorChecker", lambda: model.match_with(colour_checker()))
+        ask = partial(ask_spectra, self._parent, "Open a library of spectra", model.match_with)
         menu.entry("Find in library: from a file ...", ask)
-        if bench.library:
-            menu.entry("No library", partial(bench.match_with, ()))
+        if model.library:
+            menu.entry("No library", partial(model.match_with, ()))
 
     # ------------------------------------------------------------ Save
 
     def _fill_save(self, menu: FilledMenu) -> None:
         """List what can be saved and opened."""
-        bench = self._bench
-        no_curve = "" if bench.shown else "Keep a spectrum first: click on the image."
-        menu.entry("Save cube ...", lambda: ask_to_save(bench.viewer), lacks=lacks_cube(bench))
+        model = self._model
+        no_curve = "" if model.shown else "Keep a spectrum first: click on the image."
+        menu.entry("Save cube ...", lambda: ask_to_save(model.viewer), lacks=lacks_cube(model))
         menu.entry("Save spectra ...", self.save_spectra, lacks=no_curve)
         menu.entry("Open spectra ...", self.open_spectra)
         menu.entry("Copy spectra", self.copy_spectra, lacks=no_curve)
@@ -280,16 +280,16 @@ class SpectraMenus:
         """Ask for a file, and save the spectra whose curves are shown."""
         path, _ = QFileDialog.getSaveFileName(self._parent, "Save spectra", "spectra.csv", SAVES)
         if path:
-            self._bench.save_spectra(path)
+            self._model.save_spectra(path)
 
     def open_spectra(self) -> None:
         """Ask for a file; spectra that belong to the cube become picks and regions again."""
-        ask_spectra(self._parent, "Open spectra", self._bench.open_spectra)
+        ask_spectra(self._parent, "Open spectra", self._model.open_spectra)
 
     def copy_spectra(self) -> None:
         """Put the spectra on the clipboard, as a table."""
         # The worker only makes the text: Qt's clipboard is left to the thread of the window.
-        self._bench.use_spectra(spectra_text, _copy)
+        self._model.use_spectra(spectra_text, _copy)
 
     def save_plot(self) -> None:
         """Ask for a file, and save the plot with its legend, black on white."""

@@ -20,9 +20,9 @@ from qtpy.QtWidgets import (
 from napari_mst.arrays import Singles
 from napari_mst.cube import NANOMETRES
 from napari_mst.errors import SpectrumError, plain
-from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.menus import SUFFIXES, save_picture
+from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.profiling import NO_LINE, spectrogram
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
@@ -120,13 +120,13 @@ class ProfilePlot(pg.GraphicsLayoutWidget):
             self.wavelength_clicked.emit(self.below.mapSceneToView(event.scenePos()).y())
 
 
-class ProfileDock(BenchDock):
+class ProfileDock(ModelDock):
     """Shows the spectra along the line that was drawn or selected last."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.profile = self.bench.profile
-        self.source = SourceBox(self.bench)
+        self.profile = self.model.profile
+        self.source = SourceBox(self.model)
         self.chart = ProfilePlot()
         self.value = TextBox(VALUE)
         self.draw_button = QPushButton("Draw a line", toolTip=DRAW)
@@ -145,13 +145,13 @@ class ProfileDock(BenchDock):
         self.value.textActivated.connect(self._on_value)
         self.draw_button.clicked.connect(calling(self._draw_line))
         self.save_button.clicked.connect(calling(self._save))
-        self.chart.wavelength_clicked.connect(self.bench.go_to)
+        self.chart.wavelength_clicked.connect(self.model.go_to)
 
     # ------------------------------------------------------------ forwarding
 
     def _on_value(self, text: str) -> None:
         self.profile.text = text.strip()
-        self.bench.publish(problem="")
+        self.model.publish(problem="")
 
     def _draw_line(self) -> None:
         self.profile.draw_line()
@@ -160,7 +160,7 @@ class ProfileDock(BenchDock):
         path, _ = QFileDialog.getSaveFileName(self, "Save profile", "profile.csv", KINDS)
         if not path:
             return
-        with self.bench.reported():
+        with self.model.reported():
             if Path(path).suffix.lower() in SUFFIXES:
                 save_picture(self.chart.scene(), self.chart.size(), Path(path))
             else:

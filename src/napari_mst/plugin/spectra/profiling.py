@@ -1,8 +1,8 @@
 """The profile along a drawn line without a window: its spectra, and a value of them.
 
-bench.profile.draw_line()  # or a line that is there already
-bench.profile.text = "NDVI"
-bench.profile.save("profile.csv")
+model.profile.draw_line()  # or a line that is there already
+model.profile.text = "NDVI"
+model.profile.save("profile.csv")
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.maps import MapMaker
 from napari_mst.plugin.spectra.reader import Identity
-from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import band_of, cube_at
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
 from napari_mst.progress import Progress
@@ -42,27 +42,27 @@ class Profile:
         The value of the curve: a formula or an index; "" for the band at the slider.
     """
 
-    def __init__(self, scene: SpectraScene, maps: MapMaker, start: Start) -> None:
+    def __init__(self, model: ViewerLayers, maps: MapMaker, start: Start) -> None:
         self.transect: Transect | None = None
         self.text = ""
-        self._scene, self._maps = scene, maps
+        self._model, self._maps = model, maps
         self._latest = Latest(start)
         self._key: Any = None
 
     def draw_line(self) -> Shapes | None:
         """Let the user draw a line; None without a cube."""
-        return regions.draw(self._scene.viewer, "add_line")
+        return regions.draw(self._model.viewer, "add_line")
 
     def _line(self, source: Image) -> Doubles | None:
         """Return the corners of the line in pixels of *source*; None if there is none."""
         lines = [
             (rows.layer, index)
-            for rows in self._scene.shown_rows()
+            for rows in self._model.shown_rows()
             if isinstance(rows, regions.ShapeRows)
             for index, kind in enumerate(rows.layer.shape_type)
             if kind in regions.OPEN_SHAPES
         ]
-        chosen = {(entry.layer, entry.index) for entry in self._scene.chosen}
+        chosen = {(entry.layer, entry.index) for entry in self._model.chosen}
         for layer, index in [*reversed([one for one in lines if one in chosen]), *lines[::-1]]:
             matrix = to_pixels(layer, source)
             if matrix is not None:
@@ -82,8 +82,8 @@ class Profile:
             return
         self._key = key
         run = partial(_transect, cube, line, Placement.of(source))
-        scene = self._scene
-        self._latest.run(Job(run, self._on_read, self._on_failed, scene.publish))
+        model = self._model
+        self._latest.run(Job(run, self._on_read, self._on_failed, model.publish))
 
     def forget(self) -> None:
         """Let go of what was read."""
@@ -95,7 +95,7 @@ class Profile:
 
     def _on_failed(self, error: Exception) -> None:
         self.transect = None
-        self._scene.fail(error)
+        self._model.fail(error)
 
     @property
     def value(self) -> str:
@@ -103,13 +103,13 @@ class Profile:
         source = self._maps.source
         if self.text or source is None:
             return self.text
-        at = cube_at(source).wavelengths[band_of(source, self._scene.viewer.dims.point)]
+        at = cube_at(source).wavelengths[band_of(source, self._model.viewer.dims.point)]
         return f"r{at:g}"
 
     @property
     def presets(self) -> Mapping[str, str]:
         """The values to choose from, and a line about each."""
-        return self._scene.presets_of(self._maps.source)
+        return self._model.presets_of(self._maps.source)
 
     def curve(self) -> Singles | None:
         """Return the value along the line; None without a line.
@@ -131,7 +131,7 @@ class Profile:
         if self.transect is None:
             raise SpectrumError(NO_LINE)
         name = write_table(path, self.transect.table(self.value), overwrite=True).name
-        self._scene.say(f"{len(self.transect.distances):,} places saved as {name}.")
+        self._model.say(f"{len(self.transect.distances):,} places saved as {name}.")
 
 
 def spectrogram(found: Transect) -> tuple[Singles, float, float]:

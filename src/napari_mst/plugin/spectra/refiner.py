@@ -24,7 +24,7 @@ from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.plugin.jobs.job import Job, Latest, Reports, Start, ignore
 from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.resolve import ReferenceState
-from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import (
     ALIKE_KEY,
     UNIT_KEY,
@@ -259,10 +259,10 @@ def refined(
 class Refiner:
     """Keeps a refined cube in a layer that is true to what is known."""
 
-    def __init__(self, scene: SpectraScene, start: Start) -> None:
-        self._layers = KnownLayers(scene.viewer)
+    def __init__(self, model: ViewerLayers, start: Start) -> None:
+        self._layers = KnownLayers(model.viewer)
         self._latest = Latest(start)
-        self._scene = scene
+        self._model = model
         self._ground: Any = None
         self._asked: list[Any] = []
         self._progress = ""
@@ -285,7 +285,7 @@ class Refiner:
         if self._ground is None or self._ground.cube.data is not cube.data:
             self._ground = Ground(cube)
         ground: Ground = self._ground
-        ground.photos = photos_for(self._scene.viewer, cube)
+        ground.photos = photos_for(self._model.viewer, cube)
         return ground
 
     # ------------------------------------------------------------ refining
@@ -308,14 +308,14 @@ class Refiner:
             self.run("Refining the cube", run, self._on_refined, self._layers.show_cube)
             return
         if self._layers.refined is not None:
-            self._scene.say(NO_REFERENCE)
+            self._model.say(NO_REFERENCE)
         self._doubts = ()
         self._layers.end()
 
     def stop(self) -> None:
         """Stop what is being computed; the cube stays as coarse as it is."""
         self._latest.cancel()
-        self._scene.publish()
+        self._model.publish()
 
     def _on_refined(self, result: tuple[tuple[str, ...], SpectralCube]) -> None:
         self._doubts, cube = result
@@ -324,7 +324,7 @@ class Refiner:
             return
         self._layers.show_cube(cube)
         record = cube.provenance.refinement
-        self._scene.say(f"Refined to {record['source']}, {record['reach']:.0%} of the way.")
+        self._model.say(f"Refined to {record['source']}, {record['reach']:.0%} of the way.")
 
     def show_width(self) -> None:
         """Show how wide the prediction interval is as a layer, until the cube is refined again."""
@@ -350,10 +350,10 @@ class Refiner:
 
         def on_progress(share: float) -> None:
             self._progress = f"{task}: {share:.0%}"
-            self._scene.publish()
+            self._model.publish()
 
-        scene = self._scene
-        self._latest.run(Job(work, use, scene.fail, scene.publish, on_progress, on_preview=preview))
+        model = self._model
+        self._latest.run(Job(work, use, model.fail, model.publish, on_progress, on_preview=preview))
         on_progress(0.0)
 
 

@@ -21,10 +21,10 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.arrays import Codes
-from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.gating import Highlight
 from napari_mst.plugin.spectra.menus import PICTURES, save_picture
+from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
@@ -178,13 +178,13 @@ def painted(found: Scatter, highlights: Sequence[Highlight], ink: str) -> Codes:
     return picture
 
 
-class ScatterDock(BenchDock):
+class ScatterDock(ModelDock):
     """Shows the scatter of the cube that maps are made of, and turns a lasso in it into a label."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.gating = self.bench.gating
-        self.source = SourceBox(self.bench)
+        self.gating = self.model.gating
+        self.source = SourceBox(self.model)
         self.scatter = ScatterPlot()
         self.texts = {name: TextBox(AXIS) for name in ("x", "y")}
         self.back_button = QPushButton("Take back", toolTip="Take the last label back.")
@@ -216,7 +216,7 @@ class ScatterDock(BenchDock):
     # ------------------------------------------------------------ forwarding
 
     def _on_drawn(self, outline: list[tuple[float, float]]) -> None:
-        with self.bench.reported():
+        with self.model.reported():
             self.gating.gate(outline)
 
     def _take_back(self) -> None:
@@ -225,7 +225,7 @@ class ScatterDock(BenchDock):
     def _save(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, "Save scatter", "scatter.png", PICTURES)
         if path:
-            with self.bench.reported():
+            with self.model.reported():
                 save_picture(self.scatter.scene(), self.scatter.size(), Path(path))
 
     # ------------------------------------------------------------ drawing

@@ -16,9 +16,9 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import NO_COLOUR, Snapshot
 from napari_mst.plugin.spectra.rows import Entry, curve_of
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 
 SWATCH = 12
 """Pixels of the square in the colour of a curve."""
@@ -100,12 +100,12 @@ def _columns(new: Snapshot) -> tuple[Column, ...]:
     return (NAME, PLACE, PIXELS, value, *(SCORES if new.has_reference else ()))
 
 
-class SpectraModel(QAbstractTableModel):
+class SpectraTableModel(QAbstractTableModel):
     """The content of the table, which is of the snapshot that is *shown*."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, model: SpectraModel) -> None:
         super().__init__()
-        self._bench = bench
+        self._model = model
         self.shown = Snapshot()
         self.columns = _columns(self.shown)
 
@@ -177,9 +177,9 @@ class SpectraModel(QAbstractTableModel):
         """See Qt; the change comes back as new entries."""
         entry = self.shown.entries[index.row()]
         if role == Role.CheckStateRole:
-            self._bench.show([entry], Qt.CheckState(value) == Qt.CheckState.Checked)
+            self._model.show([entry], Qt.CheckState(value) == Qt.CheckState.Checked)
         elif role == Role.EditRole and str(value).strip():
-            self._bench.rename(entry, str(value).strip())
+            self._model.rename(entry, str(value).strip())
         return role in (Role.CheckStateRole, Role.EditRole)
 
 
@@ -207,9 +207,9 @@ def tip(entry: Entry, column: Column) -> str:
 
 
 class SpectraTable(QTableView):
-    """A table without grid and row numbers; what is selected in it is chosen in *bench*."""
+    """A table without grid and row numbers; what is selected in it is chosen in *model*."""
 
-    def __init__(self, bench: Bench, model: SpectraModel) -> None:
+    def __init__(self, model: SpectraModel, table_model: SpectraTableModel) -> None:
         view = QAbstractItemView
         super().__init__(
             showGrid=False,
@@ -219,9 +219,9 @@ class SpectraTable(QTableView):
             verticalScrollMode=view.ScrollMode.ScrollPerPixel,
             contextMenuPolicy=Qt.ContextMenuPolicy.CustomContextMenu,
         )
-        self._bench = bench
         self._model = model
-        self.setModel(model)
+        self._table_model = table_model
+        self.setModel(table_model)
         self.selectionModel().selectionChanged.connect(self._on_selection)
         self.setEditTriggers(view.EditTrigger.DoubleClicked | view.EditTrigger.EditKeyPressed)
         rows, columns = self.verticalHeader(), self.horizontalHeader()
@@ -231,17 +231,17 @@ class SpectraTable(QTableView):
         columns.setHighlightSections(False)
         # Widths follow the rows in sight: to measure thousands would take seconds.
         columns.setResizeContentsPrecision(0)
-        model.modelReset.connect(self._fit)
+        table_model.modelReset.connect(self._fit)
         self._fit()
 
     def show_rows(self, new: Snapshot) -> None:
         """Show the rows of *new*, and select its chosen."""
-        self._model.show(new)
+        self._table_model.show(new)
         if tuple(self.chosen()) != new.chosen:
             self.choose(new.chosen)
 
     def _on_selection(self) -> None:
-        self._bench.choose(self.chosen())
+        self._model.choose(self.chosen())
 
     def chosen(self) -> list[int]:
         """Return the rows that are selected."""
@@ -261,7 +261,7 @@ class SpectraTable(QTableView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Qt calls this; Delete and Backspace take the selected rows away."""
         if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
-            self._bench.delete(self._bench.chosen)
+            self._model.delete(self._model.chosen)
         else:
             super().keyPressEvent(event)
 

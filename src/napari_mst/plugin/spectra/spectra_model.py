@@ -2,12 +2,13 @@
 
 It knows the picks, regions, comparisons and maps of one viewer.
 
-user -> dock or script -> `Bench` -> `resolve` -> a frozen `Snapshot` -> a dock, which draws it.
+user -> dock or script -> `SpectraModel` -> `resolve` -> a frozen `Snapshot` -> a dock, which draws
+it.
 
-    bench = Bench(viewer)
-    bench.attach()
-    bench.pin((550, 4, 7))
-    snapshot = bench.finish()
+    model = SpectraModel(viewer)
+    model.attach()
+    model.pin((550, 4, 7))
+    snapshot = model.finish()
     snapshot.curves.lines[0].spectrum.values
 """
 
@@ -34,7 +35,7 @@ from napari_mst.plugin.spectra.profiling import Profile
 from napari_mst.plugin.spectra.reader import facts_of, label_image
 from napari_mst.plugin.spectra.resolve import HINT, Settings, Snapshot
 from napari_mst.plugin.spectra.rows import Entry, by_rows, spectra_of
-from napari_mst.plugin.spectra.scene import SpectraScene, restore
+from napari_mst.plugin.spectra.viewer_layers import ViewerLayers, restore
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
 from napari_mst.plugin.viewer.picks import Position
@@ -52,10 +53,10 @@ MATCHES = 5
 """Spectra of a library that are listed."""
 
 
-class Bench(SpectraScene):
+class SpectraModel(ViewerLayers):
     """Does what a person asks for, and says what is then to be seen.
 
-    A dock has cubes read on another thread; for a script everything is done at once. The bench
+    A dock has cubes read on another thread; for a script everything is done at once. The model
     does not keep its viewer alive.
 
     Attributes
@@ -171,7 +172,7 @@ class Bench(SpectraScene):
         return snapshot
 
     def publish(self, **changes: Any) -> None:
-        """See `SpectraScene`."""
+        """See `ViewerLayers`."""
         super().publish(references=self.references.state, **changes)
 
     @contextmanager
@@ -333,7 +334,7 @@ class Bench(SpectraScene):
 
     @property
     def settings(self) -> Settings:
-        """The choices in the menus: `bench.set(window=3)` changes one of them."""
+        """The choices in the menus: `model.set(window=3)` changes one of them."""
         return self._next.settings
 
     def set(self, **choices: Any) -> None:

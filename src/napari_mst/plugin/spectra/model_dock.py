@@ -1,4 +1,4 @@
-"""The bench that all docks of a viewer share, the base of these docks, and the dock "Maps"."""
+"""The spectra model of all docks of a viewer, the base of these docks, and the dock "Maps"."""
 
 import time
 import weakref
@@ -40,10 +40,10 @@ from napari_mst.plugin.dock import (
     Link,
 )
 from napari_mst.plugin.jobs.worker import start
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import Snapshot
+from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.bands import unit_of
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import (
@@ -72,8 +72,8 @@ NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Op
 _opacities = weakref.WeakKeyDictionary[Image, float]()
 
 
-class SharedBench(Bench):
-    """The bench that all docks of a viewer share, made by `SharedBench.of(viewer)`.
+class SharedSpectraModel(SpectraModel):
+    """The spectra model of all docks of a viewer, made by `SharedSpectraModel.of(viewer)`.
 
     It hears of the viewer and of the mouse from when the first dock attaches it. When the last one
     detaches it, everything that was read is let go of.
@@ -117,7 +117,7 @@ class SharedBench(Bench):
         self._mouse.disconnect()
 
     def touch(self) -> None:
-        """See `SpectraScene`."""
+        """See `ViewerLayers`."""
         super().touch()
         self.draw_soon()
 
@@ -149,21 +149,21 @@ class SharedBench(Bench):
         self.draw_soon()
 
 
-class BenchDock(Dock):
-    """Forwards what a person does in its plot to `bench`, and draws what its snapshots say."""
+class ModelDock(Dock):
+    """Forwards what a person does in its plot to `model`, and draws what its snapshots say."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.bench = SharedBench.of(self.viewer)
+        self.model = SharedSpectraModel.of(self.viewer)
         self.plot = SpectraPlot()
         self.problem = Paragraph()
         self.problem.hide()
         self.plot.setMinimumHeight(LOWEST_PLOT)
         # Its own hint is as large as its scene: a page that scrolls would give it all of that.
         self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self.plot.band_dragged.connect(self.bench.go_to)
-        self.plot.cursor_moved.connect(self.bench.point_at_wavelength)
-        self.plot.rows_clicked.connect(self.bench.choose)
+        self.plot.band_dragged.connect(self.model.go_to)
+        self.plot.cursor_moved.connect(self.model.point_at_wavelength)
+        self.plot.rows_clicked.connect(self.model.choose)
         self.plot.file_dropped.connect(self._on_file)
 
     def stack(self, *parts: QWidget | QLayout) -> None:
@@ -174,32 +174,32 @@ class BenchDock(Dock):
 
     def links(self) -> list[Link]:
         """See `Dock`."""
-        return [(self.bench.changed, self._draw), (self.viewer.events.theme, self._dress)]
+        return [(self.model.changed, self._draw), (self.viewer.events.theme, self._dress)]
 
     def acts(self) -> list[tuple[Key, Act]]:
         """See `Dock`."""
         return [
-            (KEEP, self.bench.pin_here),
+            (KEEP, self.model.pin_here),
             (NEXT_BAND, calling(self._step, 1)),
             (PREVIOUS_BAND, calling(self._step, -1)),
             (BEFORE_AFTER, self._flip),
-            (UNDO, self.bench.undo),
-            (REDO, self.bench.redo),
+            (UNDO, self.model.undo),
+            (REDO, self.model.redo),
         ]
 
     def refresh(self) -> None:
         """See `Dock`."""
         self._dress()
-        self.bench.attach()
+        self.model.attach()
         # Another dock may have been seen before: what it shows is drawn here at once.
-        self._draw(self.bench.snapshot)
+        self._draw(self.model.snapshot)
 
     def hideEvent(self, event: QHideEvent | None) -> None:
-        """Leave the bench as well."""
+        """Leave the model as well."""
         was_shown = bool(self._connected)
         super().hideEvent(event)
         if was_shown:
-            self.bench.detach()
+            self.model.detach()
 
     def _draw(self, new: Snapshot) -> None:
         """Draw *new*; the plot leaves alone what is drawn already."""
@@ -237,8 +237,8 @@ class BenchDock(Dock):
                 go_to(self.viewer, layer, float(wavelengths[band]))
 
     def _on_file(self, path: str) -> None:
-        with self.bench.reported():
-            self.bench.open_spectra(read_spectra(path))
+        with self.model.reported():
+            self.model.open_spectra(read_spectra(path))
 
     def _flip(self) -> None:
         flip_to_photo(self.viewer)
@@ -275,13 +275,13 @@ LEAST = "Numbers the regions of the selected map from this value on, as a layer 
 RUN_HINT = "Make this map of the cube above as a new layer; press again to cancel."
 
 
-class MapsDock(BenchDock):
+class MapsDock(ModelDock):
     """Shows which map is made, and below it the plot with the lines that a map is made at."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.maps = self.bench.maps
-        self.source = SourceBox(self.bench)
+        self.maps = self.model.maps
+        self.source = SourceBox(self.model)
         self.kinds = ChoiceBox()
         self.number = QDoubleSpinBox(toolTip="The number that the map asks for.")
         self.text = TextBox("")
@@ -326,16 +326,16 @@ class MapsDock(BenchDock):
 
     def _on_measure(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, MEASURED, "labels.csv", "Table (*.csv)")
-        with self.bench.reported():
-            self.bench.measure_labels(path)
+        with self.model.reported():
+            self.model.measure_labels(path)
 
     def _on_marker(self, number: int, wavelength: float) -> None:
-        with self.bench.reported():
+        with self.model.reported():
             self.maps.move_line(number, wavelength)
 
     def run(self) -> None:
         """Make the map that is chosen, as a new layer, or report what it lacks."""
-        with self.bench.reported():
+        with self.model.reported():
             self.maps.run()
 
     # ------------------------------------------------------------ drawing
@@ -348,7 +348,7 @@ class MapsDock(BenchDock):
         is_span = text is not None and text.is_span
         self.plot.set_handles(() if is_span else markers)
         self.plot.set_span([marker.wavelength for marker in markers] if is_span else ())
-        self.measure.setVisible(self.bench.labels is not None)
+        self.measure.setVisible(self.model.labels is not None)
         image = self.maps.measured
         self.least.setVisible(image is not None)
         self.least_text.setVisible(image is not None)
@@ -362,7 +362,7 @@ class MapsDock(BenchDock):
         # What is only shown here was chosen already, perhaps by a script.
         with QSignalBlocker(self.kinds):
             self.kinds.show_value(kind.name)
-        has_reference = self.bench.reference is not None
+        has_reference = self.model.reference is not None
         for row, each in enumerate(MAPS.values()):
             is_there = each.needs != "reference" or has_reference or each is kind
             self.kinds.view().setRowHidden(row, not is_there)

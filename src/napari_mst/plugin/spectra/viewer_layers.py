@@ -85,7 +85,7 @@ KINDS: dict[type[Layer], type[LayerRows]] = {
 """The kinds of rows by their layers."""
 
 
-class SpectraScene(ViewerHelper):
+class ViewerLayers(ViewerHelper):
     """The layers of one viewer, and everything read of them.
 
     It gives new picks and regions names and colours. What was read of a cube is kept while that is
