@@ -16,7 +16,7 @@ from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication, QDockWidget
 
 import napari_mst as nm
-from napari_mst.plugin.attention.exploration import map_order, recording_order, steps_order
+from napari_mst.plugin.attention.attention_model import map_order, recording_order, steps_order
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.model_dock import SharedSpectraModel
@@ -90,8 +90,8 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     # It starts when the noise of the photo was estimated.
     wait_until(lambda: dock.start(recording_order, dock.form))
     wait_until(lambda: not workspace.is_busy)
-    dock.exploration.choose(*HEAD)
-    dock.exploration.choose_channels(*CHANNELS)
+    dock.model.choose(*HEAD)
+    dock.model.choose_channels(*CHANNELS)
     dock.start(map_order, "score")
     wait_until(lambda: not workspace.is_busy)
     dock.start(steps_order)

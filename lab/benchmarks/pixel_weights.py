@@ -30,9 +30,9 @@ from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.run import Result
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
-from napari_mst.plugin.attention.exploration import Exploration
+from napari_mst.plugin.attention.attention_model import AttentionModel
 from napari_mst.plugin.attention.layers import put_map, show_weights
-from napari_mst.plugin.attention.picking import Alike
+from napari_mst.plugin.attention.pixel_probe import PhotoPatches
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -89,15 +89,15 @@ def _median(*calls: Callable[[], object]) -> float:
 
 def _non_local(viewer: ViewerModel, source: LayerPhoto) -> None:
     photo = source.read()
-    alike = Alike(photo, denoising_to_look_at(photo))
+    patches = PhotoPatches(photo, denoising_to_look_at(photo))
 
     def move(row: int, column: int) -> None:
-        made, _ = alike.map(row, column)
+        made, _ = patches.map(row, column)
         put_map(viewer, made, source)
 
     places = _places(photo.shape)
     move(*places[0])
-    alone = _median(*[partial(alike.map, *place) for place in places])
+    alone = _median(*[partial(patches.map, *place) for place in places])
     shown = _median(*[partial(move, *place) for place in places])
     print(f"non-local means: weights {alone:6.1f}, with the layer {shown:6.1f}", flush=True)
 
@@ -108,15 +108,15 @@ def _network(kind: str, viewer: ViewerModel, source: LayerPhoto, is_run: bool) -
         torch.manual_seed(0)
         save_file(MSTPlusPlus(stages=1, attention=kind).state_dict(), path)
         request = Request(source, str(path), RunOptions(device="cpu"))
-        exploration = Exploration()
-        explorer = exploration.ready(request, Reports()).pixels
+        model = AttentionModel()
+        explorer = model.ready(request, Reports()).pixels
         before = _of_blocks(explorer)
         _keep(explorer, is_run)
         after = _of_blocks(explorer)
         for block in explorer.blocks:
 
             def weigh(row: int, column: int, block: str = block) -> PixelWeights:
-                return exploration.ready(request, Reports()).pixels.weights(block, row, column)
+                return model.ready(request, Reports()).pixels.weights(block, row, column)
 
             places = _places(explorer.shape)
             found = [weigh(*place) for place in places]

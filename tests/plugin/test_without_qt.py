@@ -21,10 +21,10 @@ from napari_mst.cube import Provenance
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.errors import AttentionError, CameraError, OutOfMemory, PhotoError, plain
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition
-from napari_mst.plugin.attention.exploration import (
+from napari_mst.plugin.attention.attention_model import (
     NO_RUN,
     PHOTO_IS_GONE,
-    Exploration,
+    AttentionModel,
     map_order,
     recording_order,
     steps_order,
@@ -187,35 +187,35 @@ def explore_a_run() -> None:
     viewer = with_photo()
     starts = Starts()
     workspace = Workspace(starts)
-    exploration = Exploration()
+    model = AttentionModel()
     with pytest.raises(AttentionError, match=NO_RUN):
-        map_order(viewer, exploration, "score")
+        map_order(viewer, model, "score")
     with pytest.raises(AttentionError, match=NO_RUN):
-        steps_order(viewer, exploration)
-    order = recording_order(viewer, exploration, filled(viewer))
+        steps_order(viewer, model)
+    order = recording_order(viewer, model, filled(viewer))
     assert workspace.run(order)
-    workspace.recorded.connect(exploration.choose_run)
+    workspace.recorded.connect(model.choose_run)
     starts.jobs[0].on_record(make_record(heads=2))
     starts.jobs[0].on_end()
-    exploration.choose("stages.0.encoder.1", 1)
-    exploration.choose_channels(3, None)
-    exploration.compare(True)
-    exploration.choose(BLOCK, 0)
-    assert exploration.selection == Selection(BLOCK, 0, 3, None)
-    assert exploration.compared is not None
-    assert exploration.compared[1:] == ("stages.0.encoder.1", 1)
-    exploration.click(2, 1)
-    assert (exploration.key, exploration.query) == (2, 1)
-    exploration.click(2, 1)
-    assert exploration.selection == Selection(BLOCK, 0)
+    model.choose("stages.0.encoder.1", 1)
+    model.choose_channels(3, None)
+    model.compare(True)
+    model.choose(BLOCK, 0)
+    assert model.selection == Selection(BLOCK, 0, 3, None)
+    assert model.compared is not None
+    assert model.compared[1:] == ("stages.0.encoder.1", 1)
+    model.click(2, 1)
+    assert (model.key, model.query) == (2, 1)
+    model.click(2, 1)
+    assert model.selection == Selection(BLOCK, 0)
     for _ in range(2):
-        assert workspace.run(map_order(viewer, exploration, "score"))
+        assert workspace.run(map_order(viewer, model, "score"))
         show_made(starts.jobs[-1], starts.requests[-1], viewer)
         assert len(map_layers(viewer)) == 1
-    assert workspace.run(steps_order(viewer, exploration))
+    assert workspace.run(steps_order(viewer, model))
     viewer.layers.remove("photo")
     with pytest.raises(AttentionError, match=PHOTO_IS_GONE):
-        map_order(viewer, exploration, "score")
+        map_order(viewer, model, "score")
 
 
 def show_made(job: Job, request: Request, viewer: ViewerModel) -> None:

@@ -26,13 +26,13 @@ from napari_mst.attention.maps import Selection
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.errors import AttentionError
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
-from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.drawings import STEPS, beside_equal, matrix_pictures
-from napari_mst.plugin.attention.exploration import (
+from napari_mst.plugin.attention.attention_model import (
     map_order,
     recording_order,
     steps_order,
 )
+from napari_mst.plugin.attention.dock import AttentionDock
+from napari_mst.plugin.attention.drawings import STEPS, beside_equal, matrix_pictures
 from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.jobs.workspace import Recording, Request
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -55,7 +55,7 @@ def full_dock(dock: AttentionDock, viewer: ViewerModel) -> AttentionDock:
 
 def run_of(dock: AttentionDock) -> Recording:
     """The run that the dock is known to show."""
-    return dock.exploration.chosen.recording
+    return dock.model.chosen.recording
 
 
 def test_the_photo_and_the_model_are_those_of_the_form(
@@ -69,7 +69,7 @@ def test_the_photo_and_the_model_are_those_of_the_form(
     assert not dock.start(recording_order, form)
     assert "Choose the weights file" in dock.text.text()
     dock.rows.widgets["weights"].setEditText("own.safetensors")
-    assert recording_order(viewer, dock.exploration, form).model == "own.safetensors"
+    assert recording_order(viewer, dock.model, form).model == "own.safetensors"
     form.card = "mstpp-camera"
     assert not dock.start(recording_order, form)
     assert "This photo has 8 bits" in dock.text.text()
@@ -129,8 +129,8 @@ def test_blocks_of_a_network_without_a_u_shape_stand_in_a_row(dock: AttentionDoc
 
 
 def test_the_arrow_keys_reach_every_head(full_dock: AttentionDock, qtbot: QtBot) -> None:
-    buttons, exploration = full_dock.schematic.buttons, full_dock.exploration
-    exploration.choose("stages.0.encoder.0", 0)
+    buttons, model = full_dock.schematic.buttons, full_dock.model
+    model.choose("stages.0.encoder.0", 0)
     qtbot.waitUntil(lambda: full_dock.activateWindow() or full_dock.isActiveWindow())
     reached, waiting = set(), [("stages.0.encoder.0", 0)]
     while waiting:
@@ -138,9 +138,9 @@ def test_the_arrow_keys_reach_every_head(full_dock: AttentionDock, qtbot: QtBot)
         reached.add(head)
         for key in (Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Down, Qt.Key.Key_Up):
             buttons[head].setFocus()
-            exploration.choose(*head)
+            model.choose(*head)
             qtbot.keyClick(buttons[head], key)
-            _, block, number = exploration.chosen
+            _, block, number = model.chosen
             if (block, number) not in reached | set(waiting):
                 waiting.append((block, number))
     assert reached == set(buttons)
@@ -151,12 +151,12 @@ def test_the_arrow_keys_reach_every_head(full_dock: AttentionDock, qtbot: QtBot)
 def test_a_cell_shows_its_values_and_a_click_on_it_chooses_both_channels_or_all(
     full_dock: AttentionDock, qtbot: QtBot
 ) -> None:
-    full_dock.exploration.choose("stages.0.encoder.0", 0)
+    full_dock.model.choose("stages.0.encoder.0", 0)
     plot = full_dock.matrices.plot
     qtbot.waitExposed(full_dock)
     scene = plot.pictures[0].view.mapViewToScene(QPointF(3, 1))
     qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=plot.mapFromScene(scene))
-    assert full_dock.exploration.selection == Selection("stages.0.encoder.0", 0, key=1, query=3)
+    assert full_dock.model.selection == Selection("stages.0.encoder.0", 0, key=1, query=3)
     value = run_of(full_dock).record["stages.0.encoder.0"].attention[0, 1, 3]
     assert f"A[1, 3] = {value:.4f}" in full_dock.matrices.values.text()
     assert "row sum 1.0000" in full_dock.matrices.values.text()
@@ -164,7 +164,7 @@ def test_a_cell_shows_its_values_and_a_click_on_it_chooses_both_channels_or_all(
     value = run_of(full_dock).record["stages.0.encoder.0"].attention[0, 4, 2]
     assert f"A[4, 2] = {value:.4f}" in full_dock.matrices.values.text()
     plot.clicked.emit(1, 3)
-    assert full_dock.exploration.selection == Selection("stages.0.encoder.0")
+    assert full_dock.model.selection == Selection("stages.0.encoder.0")
     assert "all channels" in full_dock.matrices.values.text()
 
 
@@ -172,10 +172,10 @@ def test_a_kept_head_is_compared_with_one_of_another_run(
     full_dock: AttentionDock, viewer: ViewerModel
 ) -> None:
     kept = run_of(full_dock).record["stages.0.encoder.1"].attention[1]
-    full_dock.exploration.choose("stages.0.encoder.1", 1)
+    full_dock.model.choose("stages.0.encoder.1", 1)
     full_dock.matrices.compare_button.click()
     full_dock.workspace.keep(recording(viewer, seed=1))
-    full_dock.exploration.choose("stages.2.bottleneck", 2)
+    full_dock.model.choose("stages.2.bottleneck", 2)
     chosen, compared = (picture.image for picture in full_dock.matrices.plot.pictures)
     np.testing.assert_allclose(compared.image, beside_equal(kept), atol=1e-5)
     shown = full_dock.workspace.recordings[1].record["stages.2.bottleneck"].attention[2]
@@ -205,8 +205,8 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert dock.start(recording_order, dock.form)
     done(dock, qtbot)
     assert len(run_of(dock).record) == 5
-    dock.exploration.choose("stages.0.encoder.1", 1)
-    dock.exploration.choose_channels(3, 5)
+    dock.model.choose("stages.0.encoder.1", 1)
+    dock.model.choose_channels(3, 5)
     # The pictures get the room of the form.
     assert not dock.form_fold.button.isChecked()
     assert dock.maps.item(0).text() == "Effect of attention"
@@ -244,7 +244,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     weights = run_of(dock).record["stages.0.encoder.1"].attention[1]
     np.testing.assert_allclose(shown, beside_equal(weights), atol=1e-5)
     assert "62 x 12 x 16" in titles[0].text
-    dock.exploration.choose_channels(7, 9)
+    dock.model.choose_channels(7, 9)
     assert "i = 7" in titles[1].text
     assert "W<sub>" not in titles[1].text
     assert "W<sub>K</sub> X" in titles[1].toolTip()
@@ -288,7 +288,7 @@ def test_a_region_and_its_pass_are_listed_and_mapped_where_they_lie(
     assert dock.workspace.run(Request(part, BUNDLED, RunOptions("cpu", ensemble=True)))
     done(dock, qtbot)
     assert "photo [4:16, 6:26], unflipped of 8" in dock.runs.currentText()
-    dock.exploration.choose("stages.0.encoder.0", 0)
+    dock.model.choose("stages.0.encoder.0", 0)
     assert dock.start(map_order, "score")
     done(dock, qtbot)
     (layer,) = map_layers(viewer)
@@ -332,11 +332,11 @@ def test_the_dock_opens_on_the_head_whose_weights_are_least_even(
     block = record.blocks["stages.0.decoder.0"]
     block.attention[1] = np.eye(block.attention.shape[-1])
     dock.workspace.keep(Recording(record, "photo"))
-    assert dock.exploration.chosen[1:] == ("stages.0.decoder.0", 1)
+    assert dock.model.chosen[1:] == ("stages.0.decoder.0", 1)
 
 
 def test_equal_weights_have_one_colour_in_every_matrix(full_dock: AttentionDock) -> None:
-    head = full_dock.exploration.chosen
+    head = full_dock.model.chosen
     (drawn,) = matrix_pictures([head], None, None)
     octaves = np.log2(head.weights * head.channels)
     np.testing.assert_allclose(drawn.values, np.clip(octaves, -2, 2))
@@ -348,7 +348,7 @@ def test_equal_weights_have_one_colour_in_every_matrix(full_dock: AttentionDock)
 def test_a_double_click_shows_a_picture_alone_and_all_again(full_dock: AttentionDock) -> None:
     full_dock.matrices.compare_button.click()
     plot = full_dock.matrices.plot
-    full_dock.exploration.choose("stages.0.bottleneck", 2)
+    full_dock.model.choose("stages.0.bottleneck", 2)
     assert len(plot.pictures) == 2
     second = plot.pictures[1].drawn.title
     plot.enlarge(1)

@@ -21,7 +21,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of
-from napari_mst.plugin.attention.picking import ALIKE, SINGLE, SIX
+from napari_mst.plugin.attention.pixel_probe import ALIKE, SINGLE, SIX
 from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.options import RunOptions
@@ -59,12 +59,12 @@ def world(viewer: ViewerModel, row: float, column: float) -> tuple[float, ...]:
 def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
     recorded: AttentionDock, viewer: ViewerModel, weights: str, qtbot: QtBot
 ) -> None:
-    recorded.exploration.choose("stages.0.encoder.1", 1)
+    recorded.model.choose("stages.0.encoder.1", 1)
     recorded.pixel.pick_button.click()
-    recorded.picking.click(world(viewer, 13, 21))
+    recorded.probe.click(world(viewer, 13, 21))
     # A click during a job waits for it, and the last one counts.
-    recorded.picking.click(world(viewer, 2, 3))
-    recorded.picking.click(world(viewer, 0.2, 28.9))
+    recorded.probe.click(world(viewer, 2, 3))
+    recorded.probe.click(world(viewer, 0.2, 28.9))
     qtbot.waitUntil(lambda: "Pixel (0, 28)" in recorded.pixel.text.text(), timeout=120_000)
     expected = explorer_of(viewer, weights).weights("stages.0.encoder.1", 0, 29)
     layers = map_layers(viewer)
@@ -115,7 +115,7 @@ def test_a_run_between_pixels_says_where_to_look_and_when_a_click_is_beside_the_
     assert "windows of 4 x 4" in page.uniformity.text()
     assert not recorded.steps_button.isEnabled()
     assert recorded.schematic.record.shapes["stages.0.bottleneck"] == (124, 4)
-    recorded.picking.click(world(viewer, -1, 3))
+    recorded.probe.click(world(viewer, -1, 3))
     assert "not on the photo" in recorded.pixel.text.text()
     assert not recorded.workspace.is_busy
 
@@ -135,11 +135,11 @@ def test_the_photo_is_made_ready_once_and_anew_when_it_has_changed(
 
     monkeypatch.setattr(LayerPhoto, "read", counted)
     for place in ((3, 3), (4, 4)):
-        recorded.picking.click(world(viewer, *place))
+        recorded.probe.click(world(viewer, *place))
         done(recorded, qtbot)
     assert len(reads) == 1
     viewer.layers["photo"].data[0, 0] += 1
-    recorded.picking.click(world(viewer, 3, 3))
+    recorded.probe.click(world(viewer, 3, 3))
     done(recorded, qtbot)
     assert len(reads) == 2
     assert "needs the photo that was recorded" in recorded.workspace.state.text
@@ -212,7 +212,7 @@ def test_six_attentions_of_a_pixel_are_shown_side_by_side(
 ) -> None:
     page = page_on_noise(dock, viewer, SIX)
     page.pick_button.click()
-    dock.picking.click(world(viewer, 10, 12))
+    dock.probe.click(world(viewer, 10, 12))
     qtbot.waitUntil(lambda: "Pixel (10, 12)" in page.text.text(), timeout=60_000)
     six = side_by_side(viewer.layers["photo"].data, 10, 12)
     assert page.plot_page.isVisibleTo(page)
@@ -220,7 +220,7 @@ def test_six_attentions_of_a_pixel_are_shown_side_by_side(
         assert picture.image.image.shape == drawn.image.shape
     assert "<b>single head, 16 x 16</b>" in page.plot.pictures[0].title.text
     assert page.plot.pictures[2].frame.rect().topLeft() == QPointF(11.5, 9.5)
-    dock.picking.click(world(viewer, -5, 12))
+    dock.probe.click(world(viewer, -5, 12))
     assert "not on the photo" in page.text.text()
     assert not page.plot_page.isVisibleTo(page)
 
@@ -231,7 +231,7 @@ def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
     page = page_on_noise(dock, viewer, SINGLE)
     page.pick_button.click()
     # A click before the noise is known waits for it.
-    dock.picking.click(world(viewer, 10, 12))
+    dock.probe.click(world(viewer, 10, 12))
     sentence = "Pixels (10, 12) to (13, 15), 16 tokens"
     qtbot.waitUntil(lambda: sentence in page.text.text(), timeout=60_000)
     shown = {}
@@ -245,7 +245,7 @@ def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
     assert shown == {**of_pixels, **weights, "S": (16, 16), "A": (16, 16)}
     # The matrix that is chosen stays from click to click.
     page.numbers.steps.setCurrentIndex(8)
-    dock.picking.click(world(viewer, 20, 22))
+    dock.probe.click(world(viewer, 20, 22))
     assert page.numbers.steps.count() == len(shown)
     model = page.numbers.table.model()
     column = [float(model.data(model.index(row, 2))) for row in range(16)]
@@ -258,10 +258,10 @@ def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
 def test_a_head_of_a_window_is_shown_in_the_numbers_of_every_matrix(
     recorded: AttentionDock, viewer: ViewerModel, weights: str, qtbot: QtBot
 ) -> None:
-    recorded.exploration.choose("stages.0.encoder.1", 1)
+    recorded.model.choose("stages.0.encoder.1", 1)
     page = recorded.pixel
     page.pick_button.click()
-    recorded.picking.click(world(viewer, 13, 21))
+    recorded.probe.click(world(viewer, 13, 21))
     qtbot.waitUntil(lambda: "Pixel (12, 20)" in page.text.text(), timeout=120_000)
     expected = explorer_of(viewer, weights).steps("stages.0.encoder.1", 1, 13, 21)
     titles = [page.numbers.steps.itemText(index) for index in range(page.numbers.steps.count())]
@@ -284,7 +284,7 @@ def test_a_clicked_pixel_stays_when_another_kind_is_chosen(
 ) -> None:
     page = page_on_noise(dock, viewer, SIX)
     page.pick_button.click()
-    dock.picking.click(world(viewer, 20, 30))
+    dock.probe.click(world(viewer, 20, 30))
     qtbot.waitUntil(lambda: "Pixel (20, 30) is" in page.text.text(), timeout=60_000)
     page.by.setCurrentIndex(page.by.findData(SINGLE))
     qtbot.waitUntil(lambda: "(20, 30)" in page.text.text(), timeout=60_000)

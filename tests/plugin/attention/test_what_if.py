@@ -11,8 +11,8 @@ from tests.plugin.attention.conftest import BUNDLED, done, photo_of
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.what_if import AttentionChange, HeadEffects
+from napari_mst.plugin.attention.attention_model import AttentionModel, recording_order
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.exploration import Exploration, recording_order
 from napari_mst.plugin.attention.what_if import PIXELS, WhatIf, WhatIfView
 from napari_mst.plugin.jobs.job import Cancel, Job, ignore, run_now
 from napari_mst.plugin.jobs.workspace import Recording
@@ -26,14 +26,14 @@ def reconstructor() -> Reconstructor:
     return Reconstructor(load_model(BUNDLED), "cpu")
 
 
-def exploration_of(viewer: ViewerModel) -> Exploration:
+def exploration_of(viewer: ViewerModel) -> AttentionModel:
     pixels = viewer.layers["photo"].data
     record = AttentionExplorer(reconstructor(), pixels).record()
-    exploration = Exploration()
+    model = AttentionModel()
     reference = photo_of(viewer).reference()
-    exploration.choose_run(Recording(record, "photo", BUNDLED, reference, RunOptions("cpu")))
-    exploration.choose(BLOCK, 2)
-    return exploration
+    model.choose_run(Recording(record, "photo", BUNDLED, reference, RunOptions("cpu")))
+    model.choose(BLOCK, 2)
+    return model
 
 
 def seen_of(state: WhatIf) -> list[WhatIfView]:

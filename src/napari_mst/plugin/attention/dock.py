@@ -1,7 +1,7 @@
 """The dock "Attention": which channels attend to which, in every block and at every pixel.
 
-Its state is an `Exploration`. The dock forwards clicks to it and to the workspace, and draws what
-they say.
+Its state is an `AttentionModel`. The dock forwards clicks to it and to the workspace, and draws
+what they say.
 """
 
 from collections.abc import Callable
@@ -30,19 +30,19 @@ from napari_mst.attention.files import read_attention, write_attention
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DIFFERENCE, FEATURES
 from napari_mst.errors import AttentionError, NapariMstError, plain
-from napari_mst.plugin.attention.drawings import steps_pictures
-from napari_mst.plugin.attention.exploration import (
-    Exploration,
+from napari_mst.plugin.attention.attention_model import (
+    AttentionModel,
     features_order,
     map_order,
     recording_order,
     shares_order,
     steps_order,
 )
+from napari_mst.plugin.attention.drawings import steps_pictures
 from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
 from napari_mst.plugin.attention.map_list import MapList
-from napari_mst.plugin.attention.picking import Alike, Picking
 from napari_mst.plugin.attention.pixel_page import LETTERS, PixelPage
+from napari_mst.plugin.attention.pixel_probe import PhotoPatches, PixelProbe
 from napari_mst.plugin.attention.plot import MatrixPage, Pictures
 from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.attention.what_if import WhatIf
@@ -85,14 +85,14 @@ NO_FIGURE = "This page has no pictures to save. Choose Matrix, Step by step or P
 HELP_HINT = "Read about attention in the documentation, with its formulas, in your browser."
 
 
-def new_exploration(viewer: ViewerModel) -> Exploration:
+def new_attention_model(viewer: ViewerModel) -> AttentionModel:
     """Make what the attention docks of *viewer* share; it looks at the newest run."""
-    exploration = Exploration()
+    model = AttentionModel()
     workspace = workspace_of(viewer)
     for recording in workspace.recordings[-1:]:
-        exploration.choose_run(recording)
-    workspace.recorded.connect(exploration.choose_run)
-    return exploration
+        model.choose_run(recording)
+    workspace.recorded.connect(model.choose_run)
+    return model
 
 
 def new_form_of_attention(viewer: ViewerModel) -> ReconstructionForm:
@@ -114,8 +114,8 @@ class AttentionDock(Dock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.form = shared(self.viewer, new_form_of_attention)
-        self.exploration = shared(self.viewer, new_exploration)
-        self.picking = Picking(self.viewer, self.workspace, self.exploration, self.form)
+        self.model = shared(self.viewer, new_attention_model)
+        self.probe = PixelProbe(self.viewer, self.workspace, self.model, self.form)
         self.rows = Rows(self.form, PHOTO_ROW, *MODEL_ROWS)
         self.runs = QComboBox(placeholderText="no run yet: press Record", toolTip=RUNS_HINT)
         self.record_button = _button("Record", RECORD_HINT, self.start, recording_order, self.form)
@@ -133,9 +133,7 @@ class AttentionDock(Dock):
             "Show the steps of this head", STEPS_HINT, self.start, steps_order
         )
         self.steps = Pictures("The steps of attention", 120)
-        self.what_if = WhatIfPage(
-            WhatIf(self.viewer, self.exploration, partial(start, is_listed=False))
-        )
+        self.what_if = WhatIfPage(WhatIf(self.viewer, self.model, partial(start, is_listed=False)))
         self.pixel = PixelPage()
         self.tabs = QTabWidget()
         self.form_fold = Fold(self.rows, FOLD_HINT, "Photo and model")
@@ -186,30 +184,30 @@ class AttentionDock(Dock):
         self.maps.chosen.connect(self._make_map)
         self.layers.textActivated.connect(calling(self.add_features))
         self.full_button.clicked.connect(calling(self.fill_screen))
-        self.schematic.chosen.connect(self.exploration.choose)
-        self.matrices.plot.clicked.connect(self.exploration.click)
-        self.matrices.compare_button.toggled.connect(self.exploration.compare)
-        self.steps.clicked.connect(self.exploration.choose_channels)
+        self.schematic.chosen.connect(self.model.choose)
+        self.matrices.plot.clicked.connect(self.model.click)
+        self.matrices.compare_button.toggled.connect(self.model.compare)
+        self.steps.clicked.connect(self.model.choose_channels)
         pixel = self.pixel
-        pixel.pick_button.toggled.connect(self.picking.turn)
+        pixel.pick_button.toggled.connect(self.probe.turn)
         for changed in (pixel.by.currentIndexChanged, pixel.h.valueChanged):
             changed.connect(self._choose_kind)
-        pixel.denoise_button.clicked.connect(self.picking.denoise)
+        pixel.denoise_button.clicked.connect(self.probe.denoise)
 
     def links(self) -> list[Link]:
         """See `Dock`."""
         layers = self.viewer.layers.events
         return [
-            (self.exploration.head_changed, self._draw_head),
-            (self.exploration.channels_changed, self._draw_channels),
+            (self.model.head_changed, self._draw_head),
+            (self.model.channels_changed, self._draw_channels),
             (layers.inserted, self._show_photos),
             (layers.removed, self._show_photos),
             (layers.renamed, self._show_photos),
             (self.form.events, self.rows.draw),
             (self.form.events.photo, self._on_photo),
             (self.workspace.state_changed, self._show_state),
-            (self.workspace.state_changed, self.picking.on_state),
-            (self.picking.changed, self.pixel.show_view),
+            (self.workspace.state_changed, self.probe.on_state),
+            (self.probe.changed, self.pixel.show_view),
             (self.what_if.state.changed, self.what_if.show_view),
             (self.workspace.recorded, self._show_runs),
             (self.workspace.made, self._show_made),
@@ -220,7 +218,7 @@ class AttentionDock(Dock):
         """Listen to the mouse no more, and let go of the photo."""
         if self._connected and self._viewer_ref() is not None:
             self.pixel.pick_button.setChecked(False)
-            self.picking.forget()
+            self.probe.forget()
         super().hideEvent(event)
 
     def refresh(self) -> None:
@@ -236,7 +234,7 @@ class AttentionDock(Dock):
     def start(self, order: Callable[..., Request], *arguments: Any) -> bool:
         """Start the job of *order*, or show the user why there is none; False then."""
         try:
-            return self.workspace.run(order(self.viewer, self.exploration, *arguments))
+            return self.workspace.run(order(self.viewer, self.model, *arguments))
         except NapariMstError as error:
             self._say(plain(error))
             return False
@@ -298,7 +296,7 @@ class AttentionDock(Dock):
         NapariMstError
             If there is no run, or the file cannot be written.
         """
-        record = self.exploration.chosen.recording.record
+        record = self.model.chosen.recording.record
         photo = record.provenance.source_sha256
         maps = [map_of(layer) for layer in map_layers(self.viewer)]
         of_photo = [made for made in maps if made.provenance.source_sha256 == photo]
@@ -313,10 +311,10 @@ class AttentionDock(Dock):
     def _choose_run(self, index: int) -> None:
         recordings = self.workspace.recordings
         if 0 <= index < len(recordings):
-            self.exploration.choose_run(recordings[index])
+            self.model.choose_run(recordings[index])
 
     def _choose_kind(self) -> None:
-        self.picking.choose(self.pixel.kind, self.pixel.h.value() or None)
+        self.probe.choose(self.pixel.kind, self.pixel.h.value() or None)
 
     def _ask_to_open(self) -> None:
         kinds = "Attention (*.npz)"
@@ -339,15 +337,15 @@ class AttentionDock(Dock):
         self.rows.show_photos(photo_layers(self.viewer))
         self.what_if.show_photos(self.viewer)
         self._show_state(self.workspace.state)
-        self.picking.begin()
+        self.probe.begin()
 
     def _on_photo(self) -> None:
         """Free the photo that was made ready, and look at the one that is chosen now."""
-        self.exploration.forget_photo()
+        self.model.forget_photo()
         self._choose_kind()
 
     def _show_runs(self, _: object = None) -> None:
-        head = self.exploration.head
+        head = self.model.head
         with QSignalBlocker(self.runs):
             self.runs.clear()
             for number, run in enumerate(self.workspace.recordings):
@@ -358,14 +356,14 @@ class AttentionDock(Dock):
 
     def _draw_head(self) -> None:
         """Draw the chosen head, and the one that it is compared with."""
-        head = self.exploration.head
+        head = self.model.head
         if head is not None:
             layer = self.layers.currentText()
             self.layers.clear()
             self.layers.addItems(head.recording.record.layers)
             self.layers.setCurrentText(layer)
             self.pixel.draw_head(head)
-            shares = self.exploration.shares
+            shares = self.model.shares
             self.schematic.choose(head.recording.record, (head.block, head.head), shares)
             self.effects_text.setText(BARS if shares else "")
             self._draw_channels()
@@ -373,7 +371,7 @@ class AttentionDock(Dock):
 
     def _draw_channels(self) -> None:
         """Draw the matrices and the steps, for the chosen channels."""
-        chosen = self.exploration
+        chosen = self.model
         key, query = chosen.key, chosen.query
         self.matrices.draw(chosen.chosen, chosen.compared, key, query)
         if chosen.steps is not None:
@@ -382,14 +380,14 @@ class AttentionDock(Dock):
     def _show_made(self, made: object) -> None:
         if isinstance(made, AttentionMap):
             self.maps.show_picture(made.overlay, self.viewer.layers.selection.active)
-            self._say(summary(made, self.exploration.chosen.recording.record))
-        elif isinstance(made, Alike):
+            self._say(summary(made, self.model.chosen.recording.record))
+        elif isinstance(made, PhotoPatches):
             # The page of the pixel says what there is to say.
             self._say("")
 
     def _show_state(self, state: JobState) -> None:
         """Show how far the job is, and enable the buttons that can be used now."""
-        head = self.exploration.head
+        head = self.model.head
         has_run = head is not None
         has_matrices = head is not None and head.matrices is not None
         self.maps.enable(state.is_idle, has_matrices)
@@ -429,7 +427,7 @@ class AttentionDock(Dock):
         is_news = bool(self.form.photos) or not state.is_idle
         if state.text and not state.is_of_photo and is_news:
             return state.text
-        return "" if self.form.photos or self.exploration.head is not None else NO_PHOTO
+        return "" if self.form.photos or self.model.head is not None else NO_PHOTO
 
     def _on_theme(self) -> None:
         for part in (*self.findChildren(Pictures), self.schematic, self.what_if):

@@ -9,7 +9,7 @@ import numpy as np
 from napari_mst.arrays import Array, Floats
 from napari_mst.attention.maps import AttentionMap, AttentionSteps
 from napari_mst.errors import shown
-from napari_mst.plugin.attention.exploration import RecordedHead
+from napari_mst.plugin.attention.attention_model import RecordedHead
 
 if TYPE_CHECKING:
     from napari_mst.attention.comparing import SideBySide

@@ -16,8 +16,8 @@ from qtpy.QtWidgets import (
 
 from napari_mst.attention.record import PixelBlock
 from napari_mst.denoising.photos import LEAST_CODES
-from napari_mst.plugin.attention.exploration import RecordedHead
-from napari_mst.plugin.attention.picking import (
+from napari_mst.plugin.attention.attention_model import RecordedHead
+from napari_mst.plugin.attention.pixel_probe import (
     ALIKE,
     NETWORK,
     SINGLE,

@@ -19,8 +19,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.attention.record import beside_uniform
+from napari_mst.plugin.attention.attention_model import RecordedHead
 from napari_mst.plugin.attention.drawings import Drawn, matrix_pictures
-from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 COLORMAP = "inferno"

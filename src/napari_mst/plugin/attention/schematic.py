@@ -14,7 +14,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.attention.record import AttentionRecord, head_title
-from napari_mst.plugin.attention.exploration import Shares
+from napari_mst.plugin.attention.attention_model import Shares
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import fill
 

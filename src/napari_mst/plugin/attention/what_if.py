@@ -18,13 +18,13 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.metrics import mrae
 from napari_mst.errors import NapariMstError, plain
-from napari_mst.plugin.attention.drawings import Drawn
-from napari_mst.plugin.attention.exploration import (
-    Exploration,
+from napari_mst.plugin.attention.attention_model import (
+    AttentionModel,
     RecordedHead,
     fingerprint,
     source_of_run,
 )
+from napari_mst.plugin.attention.drawings import Drawn
 from napari_mst.plugin.jobs.job import Job, Reports, Start
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -81,13 +81,13 @@ class WhatIf(ViewerHelper):
 
     changed = Signal(WhatIfView)
 
-    def __init__(self, viewer: ViewerModel, exploration: Exploration, start: Start) -> None:
+    def __init__(self, viewer: ViewerModel, model: AttentionModel, start: Start) -> None:
         super().__init__(viewer)
         self.temperature = 1.0
         self.weights: Weights = "kept"
         self.other: Image | None = None
         self.is_on = False
-        self._exploration = exploration
+        self._model = model
         self._start = start
         self._is_busy = self._waits = False
         # Used by one job after the other: the photo and the other one, made ready.
@@ -95,8 +95,8 @@ class WhatIf(ViewerHelper):
         self._records: dict[Any, AttentionRecord] = {}
         self._outcome: Outcome | None = None
         self._pixel: tuple[int, int] | None = None
-        exploration.head_changed.connect(self._on_head)
-        self._head: RecordedHead | None = exploration.head
+        model.head_changed.connect(self._on_head)
+        self._head: RecordedHead | None = model.head
 
     def turn(self, is_on: bool) -> None:
         """Begin to compute, or stop and let go of the photos."""
@@ -122,7 +122,7 @@ class WhatIf(ViewerHelper):
 
     def compute(self) -> None:
         """Compute the chosen change, after the job that runs."""
-        if not self.is_on or self._exploration.head is None:
+        if not self.is_on or self._model.head is None:
             return
         self._waits = self._is_busy
         if self._is_busy:
@@ -133,13 +133,13 @@ class WhatIf(ViewerHelper):
             self._fail(error)
             return
         self._is_busy = True
-        head = self._exploration.head
+        head = self._model.head
         done = partial(self._show, head.recording)
         self._start(Job(run, on_done=done, on_failed=self._fail, on_end=self._on_end))
 
     def _order(self) -> Callable[[Reports], Outcome]:
         """Freeze what is chosen. Raises `AttentionError`, `PhotoError` if a photo is gone."""
-        head = self._exploration.chosen
+        head = self._model.chosen
         run = head.recording
         sources = [source_of_run(self.viewer, run)]
         if self.other is not None and self.has(self.other):
@@ -191,7 +191,7 @@ class WhatIf(ViewerHelper):
         return Outcome.of(small.wavelengths, before, after)
 
     def _show(self, recording: Any, outcome: Outcome) -> None:
-        head = self._exploration.head
+        head = self._model.head
         # Another run may be looked at by now.
         if self.is_on and head is not None and head.recording is recording:
             self._outcome = outcome
@@ -225,7 +225,7 @@ class WhatIf(ViewerHelper):
 
     def _on_head(self) -> None:
         """Compute again if the change is one of the chosen head, or another run is looked at."""
-        head, before = self._exploration.head, self._head
+        head, before = self._model.head, self._head
         self._head = head
         is_other_run = before is None or head is None or head.recording is not before.recording
         if is_other_run:

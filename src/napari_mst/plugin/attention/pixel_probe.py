@@ -26,15 +26,15 @@ from napari_mst.denoising.photos import (
 )
 from napari_mst.errors import AttentionError, DenoisingError, NapariMstError, PhotoError, plain
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.attention.drawings import Drawn, six_pictures, window_pictures
-from napari_mst.plugin.attention.exploration import (
-    Exploration,
+from napari_mst.plugin.attention.attention_model import (
+    AttentionModel,
     Ready,
     RecordedHead,
     Show,
     order_of_run,
     source_of_run,
 )
+from napari_mst.plugin.attention.drawings import Drawn, six_pictures, window_pictures
 from napari_mst.plugin.attention.layers import (
     put_map,
     show_alone,
@@ -69,8 +69,8 @@ OUTSIDE = "This is not on the photo. Click a pixel of it."
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
-    """A photo, and the way in which non-local means compare its pixels."""
+class PhotoPatches:
+    """A photo, and the way in which non-local means compare its patches."""
 
     photo: Photo
     how: Denoising
@@ -126,7 +126,7 @@ class PixelView(NamedTuple):
     pictures: Sequence[Drawn] = ()
 
 
-class Picking(ViewerHelper):
+class PixelProbe(ViewerHelper):
     """Asks for the weights of the pixel under the mouse while it is on.
 
     A click during a job waits for its end; only the last one counts.
@@ -147,7 +147,7 @@ class Picking(ViewerHelper):
         self,
         viewer: ViewerModel,
         workspace: Workspace,
-        exploration: Exploration,
+        model: AttentionModel,
         form: ReconstructionForm,
     ) -> None:
         super().__init__(viewer)
@@ -155,11 +155,11 @@ class Picking(ViewerHelper):
         self.h: float | None = None
         self.is_on = False
         self._workspace = workspace
-        self._exploration = exploration
+        self._model = model
         self._form = form
         self._mouse = CanvasMouse(viewer, self._on_move, self.click)
         self._pending: Request | None = None
-        self._alike: tuple[LayerPhoto, Alike] | None = None
+        self._patches: tuple[LayerPhoto, PhotoPatches] | None = None
         self._pixel: Pixel | None = None
         self._position: Position | None = None
 
@@ -183,7 +183,7 @@ class Picking(ViewerHelper):
         if self._position is None:
             self._pixel = None
         self.kind, self.h = kind, h
-        self._alike = self._pending = None
+        self._patches = self._pending = None
         self.changed.emit(PixelView())
         if self.is_on or (self._pixel is not None and kind != NETWORK):
             # What was found by another kind is no longer looked at.
@@ -196,22 +196,22 @@ class Picking(ViewerHelper):
 
     def begin(self) -> None:
         """Show six attentions of a pixel by itself, where there is no run to look at."""
-        is_idle = self._pixel is None and self._exploration.head is None
+        is_idle = self._pixel is None and self._model.head is None
         if is_idle and self.kind == SIX and self._form.layer is not None:
             self._prepare()
 
     def forget(self) -> None:
         """Let go of the photo."""
-        self._alike = None
+        self._patches = None
         self._pending = None
-        self._exploration.forget_photo()
+        self._model.forget_photo()
 
     def denoise(self) -> bool:
         """Denoise the chosen photo as a layer; False if nothing started."""
 
-        def denoised(alike: Alike, reports: Reports) -> Photo:
-            reports.say(f"Denoising by {alike.provenance.denoising} ...")
-            return denoised_photo(alike.photo, alike.how, reports)
+        def denoised(patches: PhotoPatches, reports: Reports) -> Photo:
+            reports.say(f"Denoising by {patches.provenance.denoising} ...")
+            return denoised_photo(patches.photo, patches.how, reports)
 
         order = self._order_of_photo(denoised, show_denoised)
         return order is not None and self._workspace.run(order)
@@ -242,7 +242,7 @@ class Picking(ViewerHelper):
 
     def _order_of_network(self, position: Position) -> Request:
         """Order what the pixel at *position* attends to in the chosen block."""
-        head = self._exploration.chosen
+        head = self._model.chosen
         if head.between_pixels is None:
             raise AttentionError(NOT_BETWEEN_PIXELS)
         source = source_of_run(self.viewer, head.recording)
@@ -268,7 +268,7 @@ class Picking(ViewerHelper):
                 pictures = window_pictures(window_of(photo, weights), weights)
                 self.changed.emit(PixelView(_sentence(pixel, head), steps, pictures))
 
-        return order_of_run(self.viewer, self._exploration, make, show)
+        return order_of_run(self.viewer, self._model, make, show)
 
     # ------------------------------------------------------------------------ by the photo alone
 
@@ -276,10 +276,10 @@ class Picking(ViewerHelper):
         """Have the noise of the chosen photo estimated, by which its pixels are compared."""
         if self.kind == NETWORK:
             return
-        order = self._order_of_photo(lambda alike, _: alike, self._take)
+        order = self._order_of_photo(lambda patches, _: patches, self._take)
         if order is not None:
             # The photo may have changed since.
-            self._alike = None
+            self._patches = None
             self.changed.emit(PixelView())
             self._start(order)
 
@@ -288,7 +288,7 @@ class Picking(ViewerHelper):
         return LayerPhoto.of(photo_layer(self._form, self.viewer), self.viewer.dims.point)
 
     def _order_of_photo(
-        self, make: Callable[[Alike, Reports], object], show: Show
+        self, make: Callable[[PhotoPatches, Reports], object], show: Show
     ) -> Request | None:
         """Order what is made of the chosen photo once its noise is known; None without a photo."""
         h = self.h
@@ -299,7 +299,7 @@ class Picking(ViewerHelper):
 
             reports.say(WAITING)
             photo = request.read()
-            return make(Alike(photo, denoising_to_look_at(photo, h, reports)), reports)
+            return make(PhotoPatches(photo, denoising_to_look_at(photo, h, reports)), reports)
 
         try:
             source = self._photo()
@@ -311,11 +311,11 @@ class Picking(ViewerHelper):
         )
         return Request(source, "", job=job)
 
-    def _take(self, _: ViewerModel, alike: Alike, photo: LayerPhoto) -> None:
+    def _take(self, _: ViewerModel, patches: PhotoPatches, photo: LayerPhoto) -> None:
         # A person may look at another kind by now.
         if self.kind != NETWORK:
-            self._alike = photo, alike
-            noise, h = alike.how.noise.codes, alike.how.codes
+            self._patches = photo, patches
+            noise, h = patches.how.noise.codes, patches.how.codes
             has_noise = noise > ROUNDING
             which = f"The noise is {noise:.1f} codes" if has_noise else "No noise was measured"
             how = "Move over" if self.kind == ALIKE else "Click"
@@ -334,43 +334,43 @@ class Picking(ViewerHelper):
 
     def _on_move(self, position: Position) -> None:
         """Show the weights of non-local means for the pixel under the mouse."""
-        if self.kind == ALIKE and self._alike is not None:
-            pixel = _pixel_of(self._alike[0], position)
+        if self.kind == ALIKE and self._patches is not None:
+            pixel = _pixel_of(self._patches[0], position)
             if pixel != self._pixel:
                 self._show(pixel)
 
     def _show(self, pixel: Pixel) -> None:
         """Show what *pixel* attends to, by the photo alone, as soon as its noise is known."""
         self._pixel = pixel
-        if self._alike is None:
+        if self._patches is None:
             return
-        photo, alike = self._alike
+        photo, patches = self._patches
         show = {ALIKE: self._shown_alike, SINGLE: self._shown_patch, SIX: self._shown_six}
         try:
-            self.changed.emit(show[self.kind](photo, alike, pixel))
+            self.changed.emit(show[self.kind](photo, patches, pixel))
         except DenoisingError:
             return  # the mouse has left the photo
         except AttentionError as error:
             # A patch may also be larger than the photo.
             self.changed.emit(PixelView(OUTSIDE if self.kind == SIX else plain(error)))
 
-    def _shown_alike(self, photo: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
-        made, text = alike.map(*pixel)
+    def _shown_alike(self, photo: LayerPhoto, patches: PhotoPatches, pixel: Pixel) -> PixelView:
+        made, text = patches.map(*pixel)
         with selection_kept(self.viewer):
             show_alone(self.viewer, put_map(self.viewer, made, photo))
         return PixelView(text, None, window_pictures(window_of(photo, made), made))
 
-    def _shown_six(self, _: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
+    def _shown_six(self, _: LayerPhoto, patches: PhotoPatches, pixel: Pixel) -> PixelView:
         from napari_mst.attention.comparing import side_by_side  # the job has imported torch
 
-        six = side_by_side(alike.photo, *pixel, alike.how.codes)
+        six = side_by_side(patches.photo, *pixel, patches.how.codes)
         return PixelView(six.sentence, None, list(six_pictures(six)))
 
-    def _shown_patch(self, photo: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
+    def _shown_patch(self, photo: LayerPhoto, patches: PhotoPatches, pixel: Pixel) -> PixelView:
         """Every number of a single head on the patch that begins at the pixel."""
         from napari_mst.attention.head_steps import patch_steps
 
-        steps = patch_steps(alike.photo, alike.how, pixel, PATCH, "columns")
+        steps = patch_steps(patches.photo, patches.how, pixel, PATCH, "columns")
         top, left = steps.corner
         bottom, right = top + PATCH, left + PATCH
         patch = ("window", (top, bottom, left, right))

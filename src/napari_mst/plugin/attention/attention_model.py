@@ -1,6 +1,6 @@
 """The state of the attention dock, without Qt, and orders for its jobs.
 
-The dock forwards clicks to an `Exploration` and draws what it says; a script uses it alone. The
+The dock forwards clicks to an `AttentionModel` and draws what it says; a script uses it alone. The
 photo that was looked at last is kept ready, so it is read and denoised only once. A function
 that orders reads the state and changes nothing. It raises `AttentionError` with a sentence for the
 person where there is nothing to order. The jobs run on their own thread.
@@ -85,7 +85,7 @@ class RecordedHead(NamedTuple):
         return head_title(self.recording.record, self.block, self.head)
 
 
-class Exploration:
+class AttentionModel:
     """The chosen head and channels, the head that is compared, and the steps that were made.
 
     `head_changed` and `channels_changed` report another choice; use the methods to change it.
@@ -237,7 +237,7 @@ Show = Callable[[ViewerModel, Any, Any], None]
 
 
 def recording_order(
-    viewer: ViewerModel, exploration: Exploration, form: ReconstructionForm
+    viewer: ViewerModel, model: AttentionModel, form: ReconstructionForm
 ) -> Request:
     """Order a recording of the photo that is chosen in *form*, by its model, without its cube.
 
@@ -248,7 +248,7 @@ def recording_order(
     """
 
     def record(request: Request, reports: Reports) -> AttentionRecord:
-        ready = exploration.ready(request, reports)
+        ready = model.ready(request, reports)
         # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
         if ready.has_pixels:
             recorded = ready.pixels().reporting_to(reports).record()
@@ -261,47 +261,47 @@ def recording_order(
     return replace(request_of(form, photo, references_in(form, viewer)), job=SideJob(record))
 
 
-def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request:
+def map_order(viewer: ViewerModel, model: AttentionModel, overlay: str) -> Request:
     """Order a map, by its name in `DESCRIPTIONS`, of the chosen head over the photo of its run."""
-    selection = exploration.selection
+    selection = model.selection
 
     def make(ready: Ready, reports: Reports) -> AttentionMap:
         if overlay == EFFECT.name:
             return ready.effects().map(selection.block, selection.head, reports)
         return ready.channels().reporting_to(reports).map(overlay, selection)
 
-    return order_of_run(viewer, exploration, make, show_map)
+    return order_of_run(viewer, model, make, show_map)
 
 
-def features_order(viewer: ViewerModel, exploration: Exploration, layer: str) -> Request:
+def features_order(viewer: ViewerModel, model: AttentionModel, layer: str) -> Request:
     """Order all maps of a *layer* of the network over the photo of the chosen run."""
     return order_of_run(
         viewer,
-        exploration,
+        model,
         lambda ready, reports: ready.effects().reporting_to(reports).features(layer),
         show_map,
     )
 
 
-def shares_order(viewer: ViewerModel, exploration: Exploration) -> Request:
+def shares_order(viewer: ViewerModel, model: AttentionModel) -> Request:
     """Order the effects of all heads on the photo of the chosen run."""
-    recording = exploration.chosen.recording
+    recording = model.chosen.recording
     return order_of_run(
         viewer,
-        exploration,
+        model,
         lambda ready, reports: ready.effects().shares(reports),
-        lambda _, shares, __: exploration.keep_shares(recording, shares.blocks),
+        lambda _, shares, __: model.keep_shares(recording, shares.blocks),
     )
 
 
-def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:
+def steps_order(viewer: ViewerModel, model: AttentionModel) -> Request:
     """Order the steps of the chosen head on the photo of its run."""
-    head = exploration.chosen
+    head = model.chosen
     return order_of_run(
         viewer,
-        exploration,
+        model,
         lambda ready, reports: ready.channels().reporting_to(reports).steps(head.block, head.head),
-        lambda _, steps, __: exploration.keep_steps(head, steps),
+        lambda _, steps, __: model.keep_steps(head, steps),
     )
 
 
@@ -314,12 +314,12 @@ def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
     return photo
 
 
-def order_of_run(viewer: ViewerModel, exploration: Exploration, make: Make, show: Show) -> Request:
+def order_of_run(viewer: ViewerModel, model: AttentionModel, make: Make, show: Show) -> Request:
     """Order a job on the photo of the chosen run, run as it was run then."""
-    recording = exploration.chosen.recording
+    recording = model.chosen.recording
 
     def work(request: Request, reports: Reports) -> Any:
-        return make(exploration.ready(request, reports, recording.record), reports)
+        return make(model.ready(request, reports, recording.record), reports)
 
     source = source_of_run(viewer, recording)
     job = SideJob(work, lambda viewer, made, _: show(viewer, made, source))
