@@ -86,7 +86,7 @@ def test_modules_that_need_no_torch_do_not_import_it() -> None:
 
 
 def test_docks_open_without_waiting_for_torch() -> None:
-    docks = ("workspace", "attention.dock", "teaching.dock")
+    docks = ("workspace", "attention.dock", "metamers.dock")
     statement = "import " + ", ".join(f"napari_mst.plugin.{dock}" for dock in docks)
     assert not loaded_by(statement, ("torch", "spectral", "scipy.ndimage"))
 

@@ -26,11 +26,11 @@ from napari_mst import read_cube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.worker import JobWorker, _Listeners
+from napari_mst.plugin.metamers import dock as metamers_dock
+from napari_mst.plugin.metamers.metamer_model import Codes
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.model_dock import MapsDock
-from napari_mst.plugin.teaching import dock as metamers_dock
-from napari_mst.plugin.teaching.lesson import Codes
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 

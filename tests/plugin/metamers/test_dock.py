@@ -1,4 +1,4 @@
-"""The dock "Metamers": what a person does reaches the lesson, and its page is drawn."""
+"""The dock "Metamers": what a person does reaches its model, and its page is drawn."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,9 +11,9 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.teaching import dock as metamers_dock
-from napari_mst.plugin.teaching.dock import METAMER, TWO, MetamersDock
-from napari_mst.plugin.teaching.lesson import Codes
+from napari_mst.plugin.metamers import dock as metamers_dock
+from napari_mst.plugin.metamers.dock import METAMER, TWO, MetamersDock
+from napari_mst.plugin.metamers.metamer_model import Codes
 
 
 def halved(codes: Codes) -> Spectrum:
@@ -50,10 +50,10 @@ def test_the_slider_moves_the_curve_and_not_the_colour_in_the_photo(
     assert second[0].styleSheet() != second[2].styleSheet()
     before_light = second[2].text()
     dock.colours.lights.setCurrentIndex(dock.colours.lights.findData("F11"))
-    assert dock.lesson.light == "F11"
+    assert dock.model.light == "F11"
     assert second[2].text() != before_light
     dock.slider.setValue(0)
-    np.testing.assert_array_equal(drawn(dock, METAMER).values, dock.lesson.subject.spectrum.values)
+    np.testing.assert_array_equal(drawn(dock, METAMER).values, dock.model.subject.spectrum.values)
 
 
 def test_a_patch_is_chosen_by_a_click_or_an_arrow_key_and_estimated(
@@ -67,12 +67,12 @@ def test_a_patch_is_chosen_by_a_click_or_an_arrow_key_and_estimated(
     qtbot.waitUntil(lambda: dock.activateWindow() or dock.isActiveWindow())
     dock.chart.buttons[0].setFocus()
     qtbot.keyClick(dock.chart.buttons[0], Qt.Key.Key_Down)
-    assert dock.lesson.patch == 1
+    assert dock.model.patch == 1
     assert dock.chart.buttons[1].isChecked()
     assert not dock.chart.buttons[0].isChecked()
-    qtbot.waitUntil(lambda: dock.lesson.estimate is not None)
-    assert dock.lesson.estimate is not None
-    assert dock.lesson.estimate.values[-1] == pytest.approx(sum(dock.lesson.codes) / 765)
+    qtbot.waitUntil(lambda: dock.model.estimate is not None)
+    assert dock.model.estimate is not None
+    assert dock.model.estimate.values[-1] == pytest.approx(sum(dock.model.codes) / 765)
 
 
 def test_a_network_that_fails_says_so_and_the_rest_goes_on(
@@ -81,7 +81,7 @@ def test_a_network_that_fails_says_so_and_the_rest_goes_on(
     def fails(_: Codes) -> Spectrum:
         raise OSError("no weights")
 
-    qtbot.waitUntil(lambda: dock.lesson.estimate is not None)
+    qtbot.waitUntil(lambda: dock.model.estimate is not None)
     monkeypatch.setattr(metamers_dock, "estimated", fails)
     dock.chart.buttons[5].click()
     qtbot.waitUntil(lambda: "There is no estimate." in dock.text.text())
@@ -112,7 +112,7 @@ def test_the_lesson_fills_the_screen_until_escape_and_goes_with_its_dock(
         assert full is not dock
         assert full.isFullScreen()
         dock.slider.setValue(40)
-        assert dock.lesson.amount == 0.4
+        assert dock.model.amount == 0.4
         qtbot.waitUntil(partial(is_active, full))
         with qtbot.waitSignal(full.destroyed):
             end()
@@ -120,7 +120,7 @@ def test_the_lesson_fills_the_screen_until_escape_and_goes_with_its_dock(
 
 
 def test_the_dock_is_narrow_and_low_enough(dock: MetamersDock) -> None:
-    dock.lesson.choose_patch(0)
+    dock.model.choose_patch(0)
     assert dock.minimumSizeHint().width() <= 320
     assert dock.minimumSizeHint().height() <= 200
     buttons = (dock.help_button, dock.full_button, *dock.answers)

@@ -1,6 +1,6 @@
 """The dock "Metamers": the spectrum moves, the colour in the photo does not.
 
-Its state is a `Lesson`; the dock forwards what a person does to it, and draws its page.
+Its state is a `MetamerModel`; the dock forwards what a person does to it, and draws its page.
 """
 
 from dataclasses import replace
@@ -31,17 +31,17 @@ from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError, plain, shown
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.worker import Inquirer
-from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.resolve import DrawnCurve
-from napari_mst.plugin.teaching.colours import ChartGrid, ColourTable
-from napari_mst.plugin.teaching.lesson import (
+from napari_mst.plugin.metamers.colours import ChartGrid, ColourTable
+from napari_mst.plugin.metamers.metamer_model import (
     FIRST_AMOUNT,
     TO_ESTIMATE,
     Codes,
-    Lesson,
+    MetamerModel,
     Seen,
     Subject,
 )
+from napari_mst.plugin.spectra.plot import SpectraPlot
+from napari_mst.plugin.spectra.resolve import DrawnCurve
 from napari_mst.plugin.viewer.bands import VISIBLE
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import cube_at, shown_cube_layers
@@ -152,8 +152,8 @@ class MetamersDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.lesson = Lesson()
-        self.chart = ChartGrid(self.lesson.chart)
+        self.model = MetamerModel()
+        self.chart = ChartGrid(self.model.chart)
         self.title = QLabel()
         # A long name is cut, and does not make the dock wider.
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -207,20 +207,20 @@ class MetamersDock(Dock):
         fill(QVBoxLayout(self), self.content)
 
     def _wire(self) -> None:
-        self.chart.chosen.connect(self.lesson.choose_patch)
-        self.waves.currentIndexChanged.connect(self.lesson.choose_direction)
+        self.chart.chosen.connect(self.model.choose_patch)
+        self.waves.currentIndexChanged.connect(self.model.choose_direction)
         self.slider.valueChanged.connect(self._slide)
-        self.colours.light_chosen.connect(self.lesson.choose_light)
+        self.colours.light_chosen.connect(self.model.choose_light)
         self.full_button.clicked.connect(self.show_full)
         for button in self.answers:
-            button.clicked.connect(calling(self.lesson.answer))
+            button.clicked.connect(calling(self.model.answer))
 
     def links(self) -> list[Link]:
         """See `Dock`."""
         return [
-            (self.lesson.subject_changed, self._ask),
-            (self.lesson.changed, self._draw),
-            (estimator().ready, self.lesson.take_estimate),
+            (self.model.subject_changed, self._ask),
+            (self.model.changed, self._draw),
+            (estimator().ready, self.model.take_estimate),
             (estimator().failed, self._on_failed),
             (CanvasMouse(self.viewer), self.look_at),
             (self.viewer.events.theme, self._on_theme),
@@ -241,12 +241,12 @@ class MetamersDock(Dock):
         try:
             subject = subject_at(self.viewer, position)
             if subject is not None:
-                self.lesson.choose(subject)
+                self.model.choose(subject)
         except NapariMstError as error:
             self.text.setText(plain(error))
 
     def show_full(self) -> None:
-        """Show the lesson on the whole screen, in larger letters, or in the dock again."""
+        """Show the page on the whole screen, in larger letters, or in the dock again."""
         if self._full is not None:
             self._full.close()
             return
@@ -272,17 +272,17 @@ class MetamersDock(Dock):
             self._full.close()
 
     def _slide(self, step: int) -> None:
-        self.lesson.slide(step / STEPS)
+        self.model.slide(step / STEPS)
 
     # ------------------------------------------------------------------------ the estimate
 
     def _ask(self) -> None:
         """Ask the network for what it makes of the colour, unless an estimate is there."""
-        if self.lesson.estimate is None and self.lesson.subject.has_truth:
-            codes = self.lesson.codes
+        if self.model.estimate is None and self.model.subject.has_truth:
+            codes = self.model.codes
             estimate = estimator().ask(codes)
             if estimate is not None:
-                self.lesson.take_estimate(codes, estimate)
+                self.model.take_estimate(codes, estimate)
 
     def _on_failed(self, reason: str) -> None:
         self.text.setText(f"There is no estimate. {reason}")
@@ -290,10 +290,10 @@ class MetamersDock(Dock):
     # ------------------------------------------------------------------------ what is drawn
 
     def _draw(self) -> None:
-        lesson, rows = self.lesson, self._rows()
-        first = lesson.first.spectrum
-        self.chart.show_chosen(lesson.patch)
-        self.title.setText(first.name if lesson.patch is None else f"{first.name}{CHART_HINT}")
+        model, rows = self.model, self._rows()
+        first = model.first.spectrum
+        self.chart.show_chosen(model.patch)
+        self.title.setText(first.name if model.patch is None else f"{first.name}{CHART_HINT}")
         self.title.setToolTip(first.name)
         # The axis rests while the slider moves, so that only the curve does.
         self.plot.set_axes(tuple(first.wavelengths), first.unit, REFLECTANCE, 1.0)
@@ -301,20 +301,20 @@ class MetamersDock(Dock):
         lines = [DrawnCurve(row.spectrum, int(row.spectrum.colour == ESTIMATE)) for row in rows]
         self.plot.set_lines(sorted(lines, key=lambda line: line.style))
         self.colours.show_rows(rows)
-        self.text.setText(lesson.sentence)
+        self.text.setText(model.sentence)
         for button in self.answers:
-            button.setVisible(lesson.is_asking)
+            button.setVisible(model.is_asking)
 
     def _rows(self) -> list[Seen]:
         """The rows of the table, whose spectra have the names and colours of their curves."""
-        lesson, text = self.lesson, get_theme(self.viewer.theme).text.as_hex()
-        if lesson.is_asking:
+        model, text = self.model, get_theme(self.viewer.theme).text.as_hex()
+        if model.is_asking:
             names = TWO
         else:
-            names = ("true" if lesson.subject.has_truth else "estimated", "metamer")
-        rows = [_named(lesson.first, names[0], text), _named(lesson.metamer, names[1], METAMER)]
-        if lesson.estimated is not None and not lesson.is_asking:
-            rows.insert(1, _named(lesson.estimated, "estimated", ESTIMATE))
+            names = ("true" if model.subject.has_truth else "estimated", "metamer")
+        rows = [_named(model.first, names[0], text), _named(model.metamer, names[1], METAMER)]
+        if model.estimated is not None and not model.is_asking:
+            rows.insert(1, _named(model.estimated, "estimated", ESTIMATE))
         return rows
 
     def _on_theme(self) -> None:

@@ -1,6 +1,7 @@
 """The state of the dock "Metamers", without Qt: a spectrum, its estimate, and a metamer of it.
 
-The dock forwards what a person does to a `Lesson` and draws what it says; scripts use it alone.
+The dock forwards what a person does to a `MetamerModel` and draws what it says; scripts use it
+alone.
 """
 
 from typing import NamedTuple
@@ -70,7 +71,7 @@ class Subject(NamedTuple):
     has_truth: bool = True
 
 
-class Lesson:
+class MetamerModel:
     """A spectrum, a metamer of it, and the light in which both are compared.
 
     `changed` is emitted when anything is another, and `subject_changed` before it that another

@@ -1,4 +1,4 @@
-"""The lesson on metamers: its colours and sentences, as a script sees them, without Qt."""
+"""The model of metamers: its colours and sentences, as a script sees them, without Qt."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.formats import read_cube
-from napari_mst.plugin.teaching.dock import subject_at
-from napari_mst.plugin.teaching.lesson import QUESTION, TO_ESTIMATE, Lesson, Subject
+from napari_mst.plugin.metamers.dock import subject_at
+from napari_mst.plugin.metamers.metamer_model import QUESTION, TO_ESTIMATE, MetamerModel, Subject
 from napari_mst.plugin.workspace import sample_path
 from napari_mst.spectra.metamers import metamers
 
@@ -19,63 +19,61 @@ NEUTRAL = 15
 
 
 def test_the_spectrum_moves_and_its_codes_do_not() -> None:
-    lesson = Lesson()
+    model = MetamerModel()
     for patch in range(24):
-        lesson.choose_patch(patch)
+        model.choose_patch(patch)
         for direction in range(TO_ESTIMATE):
-            lesson.choose_direction(direction)
-            lesson.slide(-1.0)
-            assert (
-                np.abs(lesson.metamer.spectrum.values - lesson.first.spectrum.values).max() > 0.005
-            )
-            assert lesson.metamer.codes == lesson.first.codes
-            assert lesson.metamer.spectrum.values.max() <= 1 + 1e-9
+            model.choose_direction(direction)
+            model.slide(-1.0)
+            assert np.abs(model.metamer.spectrum.values - model.first.spectrum.values).max() > 0.005
+            assert model.metamer.codes == model.first.codes
+            assert model.metamer.spectrum.values.max() <= 1 + 1e-9
 
 
 def test_the_second_light_tells_them_apart_and_the_photo_s_does_not() -> None:
-    lesson = Lesson()
-    lesson.choose_patch(NEUTRAL)
-    lesson.slide(1.0)
-    lesson.answer()
-    assert lesson.metamer.difference > 3
-    assert "Under A the difference is plain to see." in lesson.sentence
-    lesson.choose_light("D65")
-    assert lesson.metamer.difference < 1e-9
-    assert "Under D65 an eye can hardly tell them apart either." in lesson.sentence
+    model = MetamerModel()
+    model.choose_patch(NEUTRAL)
+    model.slide(1.0)
+    model.answer()
+    assert model.metamer.difference > 3
+    assert "Under A the difference is plain to see." in model.sentence
+    model.choose_light("D65")
+    assert model.metamer.difference < 1e-9
+    assert "Under D65 an eye can hardly tell them apart either." in model.sentence
 
 
 def test_each_patch_asks_which_of_two_was_photographed_and_then_why_nobody_can_tell() -> None:
-    lesson = Lesson()
+    model = MetamerModel()
     for patch in (NEUTRAL, 3):
-        lesson.choose_patch(patch)
-        assert (lesson.is_asking, lesson.sentence) == (True, QUESTION)
-        lesson.answer()
-        assert lesson.sentence.startswith("Nobody can tell: both are RGB ")
-    lesson.choose_patch(0)
-    lesson.slide(0)
-    assert not lesson.is_asking
-    lesson.slide(0.5)
-    lesson.choose_direction(TO_ESTIMATE)  # while there is no estimate
-    assert not lesson.is_asking
+        model.choose_patch(patch)
+        assert (model.is_asking, model.sentence) == (True, QUESTION)
+        model.answer()
+        assert model.sentence.startswith("Nobody can tell: both are RGB ")
+    model.choose_patch(0)
+    model.slide(0)
+    assert not model.is_asking
+    model.slide(0.5)
+    model.choose_direction(TO_ESTIMATE)  # while there is no estimate
+    assert not model.is_asking
 
 
 def test_the_slider_leads_to_the_estimate() -> None:
-    lesson = Lesson()
-    lesson.choose_direction(TO_ESTIMATE)
-    assert lesson.metamer.spectrum is lesson.subject.spectrum
-    assert "is estimating" in lesson.sentence
-    family = metamers(lesson.subject.spectrum)
+    model = MetamerModel()
+    model.choose_direction(TO_ESTIMATE)
+    assert model.metamer.spectrum is model.subject.spectrum
+    assert "is estimating" in model.sentence
+    family = metamers(model.subject.spectrum)
     _, high = family.limits(family.blacks[1])
     estimate = family.moved(family.blacks[1], high / 2)
-    lesson.take_estimate((0, 0, 0), estimate)
-    assert lesson.estimate is None  # of a colour that is no longer looked at
-    lesson.take_estimate(lesson.codes, estimate)
+    model.take_estimate((0, 0, 0), estimate)
+    assert model.estimate is None  # of a colour that is no longer looked at
+    model.take_estimate(model.codes, estimate)
     for end in (1.0, 7.0):
-        lesson.slide(end)
-        np.testing.assert_allclose(lesson.metamer.spectrum.values, estimate.values, atol=1e-12)
-    lesson.slide(0.5)
-    halfway = (estimate.values + lesson.subject.spectrum.values) / 2
-    np.testing.assert_allclose(lesson.metamer.spectrum.values, halfway, atol=1e-12)
+        model.slide(end)
+        np.testing.assert_allclose(model.metamer.spectrum.values, estimate.values, atol=1e-12)
+    model.slide(0.5)
+    halfway = (estimate.values + model.subject.spectrum.values) / 2
+    np.testing.assert_allclose(model.metamer.spectrum.values, halfway, atol=1e-12)
 
 
 def chart_viewer() -> ViewerModel:
@@ -105,11 +103,11 @@ def test_a_click_on_a_cube_takes_its_pixel_and_the_estimate_of_another_cube_ther
 
 
 def test_an_estimate_alone_is_not_called_true() -> None:
-    lesson = Lesson()
-    lesson.choose(Subject(lesson.chart[3], has_truth=False))
-    lesson.choose_direction(TO_ESTIMATE)
-    assert not lesson.subject.has_truth
-    assert "is itself an estimate" in lesson.sentence
+    model = MetamerModel()
+    model.choose(Subject(model.chart[3], has_truth=False))
+    model.choose_direction(TO_ESTIMATE)
+    assert not model.subject.has_truth
+    assert "is itself an estimate" in model.sentence
 
 
 def test_only_visible_bands_of_a_cube_are_moved() -> None:
@@ -120,14 +118,14 @@ def test_only_visible_bands_of_a_cube_are_moved() -> None:
     subject = subject_at(viewer, (550.0, 1.0, 1.0))
     assert subject is not None
     assert (subject.spectrum.wavelengths.min(), subject.spectrum.wavelengths.max()) == (380, 780)
-    lesson = Lesson()
-    lesson.choose(subject)
+    model = MetamerModel()
+    model.choose(subject)
     estimate = Spectrum(np.arange(400, 701, 10.0), np.full(31, 0.3))
-    lesson.take_estimate(lesson.codes, estimate)
-    lesson.choose_direction(TO_ESTIMATE)
-    assert "other bands" in lesson.sentence
-    assert lesson.estimated is not None
-    assert lesson.estimated.difference < 1
+    model.take_estimate(model.codes, estimate)
+    model.choose_direction(TO_ESTIMATE)
+    assert "other bands" in model.sentence
+    assert model.estimated is not None
+    assert model.estimated.difference < 1
 
 
 def test_a_cube_that_is_no_reflectance_is_refused_and_nothing_changes() -> None:
@@ -137,8 +135,8 @@ def test_a_cube_that_is_no_reflectance_is_refused_and_nothing_changes() -> None:
     add_cube(viewer, radiance, "lamp")
     with pytest.raises(SpectrumError, match="Expected a cube of reflectance, got radiance in"):
         subject_at(viewer, (550.0, 1.0, 1.0))
-    lesson = Lesson()
-    before = lesson.subject
+    model = MetamerModel()
+    before = model.subject
     with pytest.raises(SpectrumError, match="without gaps"):
-        lesson.choose(Subject(lesson.chart[0].with_values(np.full(31, np.nan))))
-    assert lesson.subject is before
+        model.choose(Subject(model.chart[0].with_values(np.full(31, np.nan))))
+    assert model.subject is before

@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 from napari_mst.cube.colour import XYZ_TO_SRGB, srgb_to_linear
 from napari_mst.cube.illuminants import illuminant_names
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.teaching.lesson import SECOND_LIGHT, Codes, Seen, codes_of
+from napari_mst.plugin.metamers.metamer_model import SECOND_LIGHT, Codes, Seen, codes_of
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox
 
