@@ -127,7 +127,7 @@ class CameraSimulator(SceneSimulator):
 
 
 class CameraScenes:
-    """A `LessonSource` of simulated photos, those of each draw by one camera under one light.
+    """A `TrainingSource` of simulated photos, those of each draw by one camera under one light.
 
     `response` is that of the photos that were drawn last.
 
@@ -147,12 +147,12 @@ class CameraScenes:
         self.response = self._training.response
 
     def draw(self, index: int, count: int, progress: float) -> tuple[Tensor, Tensor]:  # noqa: ARG002
-        """Training photos, as a `LessonSource` gives them, at any *progress* the same."""
+        """Training photos, as a `TrainingSource` gives them, at any *progress* the same."""
         # Draws of one seed never meet those of the next.
         return self._drawn(self._training, self._seed * 10_000_000 + index, count)
 
     def held_out(self, index: int = 0, count: int = 1) -> tuple[Tensor, Tensor]:
-        """Photos to judge by, as a `LessonSource` gives them; each *index* has another camera."""
+        """Photos to judge by, as a `TrainingSource` gives them; each *index* has another camera."""
         return self._drawn(self._held_out, self._seed + index, count)
 
     def _drawn(self, simulator: CameraSimulator, seed: int, count: int) -> tuple[Tensor, Tensor]:

@@ -233,7 +233,7 @@ class TunedSettings(FitSettings):
 
     def progress_at(self, step: int) -> float:  # noqa: ARG002
         """The lesson where it begins."""
-        return self.taught
+        return self.curriculum_start
 
 
 class GuidedFit(Fit):
@@ -298,7 +298,9 @@ def guided_fit(out: Path) -> Fit:
 
 def tuned_fit(out: Path) -> Fit:
     """A fit of `mstpp-srgb` itself to denoised photos."""
-    settings = TunedSettings(steps=10_000, batch=2, learning_rate=5e-4, taught=0.8, seed=2027)
+    settings = TunedSettings(
+        steps=10_000, batch=2, learning_rate=5e-4, curriculum_start=0.8, seed=2027
+    )
     network: Any = copy.deepcopy(DEFAULT.model.network)
     network.requires_grad_(True).pixelwise.requires_grad_(False)
     return Fit(settings, out, FitOptions(TunedSource(settings.seed, settings.size)), network)

@@ -14,7 +14,7 @@ class Order:
     output: Path
     report_every: int = 500
     scenes: Path | None = None
-    drawers: int = 0
+    loader_workers: int = 0
     device: str = "cpu"
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ def fit_mstpp_to_file(settings: FitSettings, order: Order) -> None:
     device = join_processes(order.device)
     checkpoint = order.output.with_suffix(".checkpoint")
     source = Simulated(settings.seed, settings.size)
-    fit = Fit(settings, checkpoint, FitOptions(source, device, drawers=order.drawers))
+    fit = Fit(settings, checkpoint, FitOptions(source, device, loader_workers=order.loader_workers))
     network = fit.run(order.report_every)
     if fit.rank == 0:
         said = f"--steps {settings.steps} --stages {settings.stages} --seed {settings.seed}"
@@ -66,7 +66,7 @@ def retrain(  # noqa: PLR0913 (its options)
     output: Annotated[Path, "-o"],
     report_every: int = 500,
     scenes: Path | None = None,
-    drawers: int = 0,
+    loader_workers: int = 0,
     device: str = "cpu",
     steps: int | None = None,
     seed: int | None = None,
@@ -85,7 +85,7 @@ def retrain(  # noqa: PLR0913 (its options)
         steps between two reports
     scenes : FOLDER
         folder of real scenes: their accuracy goes into the card
-    drawers : N
+    loader_workers : N
         processes that draw photos ahead, for mstpp-srgb
     device
         auto, cuda, cuda:1, mps or cpu
@@ -106,7 +106,7 @@ def retrain(  # noqa: PLR0913 (its options)
     -----
     Settings that are not given are those of the bundled model.
     """
-    order = Order(output, report_every, scenes, drawers, device)
+    order = Order(output, report_every, scenes, loader_workers, device)
     model = BUNDLED[name]
     settings = {"steps": steps, "seed": seed, "stages": stages, "size": size}
     chosen = {name: value for name, value in settings.items() if value is not None}

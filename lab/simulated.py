@@ -315,7 +315,7 @@ class SceneSimulator:
 
 
 class Simulated:
-    """Simulated scenes of *size* pixels a side: a `LessonSource`.
+    """Simulated scenes of *size* pixels a side: a `TrainingSource`.
 
     They are seen with *response* (31, 3), by default that of sRGB in daylight.
     """
@@ -334,7 +334,7 @@ class Simulated:
         return simulator
 
     def draw(self, index: int, count: int, progress: float) -> Draw:
-        """Photos and cubes to train on, as `LessonSource.draw` gives them."""
+        """Photos and cubes to train on, as `TrainingSource.draw` gives them."""
         # Draws of one seed never meet those of the next.
         seed = self._seed * 10_000_000 + index
         return self.simulator(seed, lesson=Curriculum.at(progress)).draw(count)

@@ -74,7 +74,7 @@ def test_photos_drawn_ahead_by_any_number_of_processes_fit_the_same_weights(
     tmp_path: Path,
 ) -> None:
     reports: list[FitProgress] = []
-    options = FitOptions(SOURCE, report=reports.append, drawers=2)
+    options = FitOptions(SOURCE, report=reports.append, loader_workers=2)
     network = start_network(SMALL, PIXELWISE)
     ahead = Fit(SMALL, tmp_path / "ahead", options, network).run(report_every=2)
     assert torch.equal(weights(ahead), weights(start(tmp_path / "here").run(report_every=2)))
@@ -112,9 +112,11 @@ def test_lessons_go_from_noise_to_what_must_stay() -> None:
 
 
 def test_network_that_knows_the_lessons_begins_with_the_last() -> None:
-    new, taught = FitSettings(steps=100), FitSettings(steps=100, taught=1)
-    assert taught.progress_at(0) == taught.progress_at(100) == new.progress_at(100)
-    assert taught.tolerance_at(0) == new.tolerance_at(100)
+    new, curriculum_start = FitSettings(steps=100), FitSettings(steps=100, curriculum_start=1)
+    assert (
+        curriculum_start.progress_at(0) == curriculum_start.progress_at(100) == new.progress_at(100)
+    )
+    assert curriculum_start.tolerance_at(0) == new.tolerance_at(100)
 
 
 def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one() -> None:

@@ -171,7 +171,7 @@ def test_what_cannot_be_trained_is_refused(
         (PLAN, {"report_every": 0}, "at least 1 step between reports"),
         (PLAN, {"start": "mstpp-srgb", "network": "edsr"}, "got both. Leave one out."),
         (PLAN, {"patience": -1}, "got 500, -1 and 0"),
-        (PLAN, {"drawers": -1}, "got 500, 0 and -1"),
+        (PLAN, {"loader_workers": -1}, "got 500, 0 and -1"),
         (TrainingPlan, {"output": Path("mine.pth")}, "a name ending in .safetensors, got mine.pth"),
     ],
 )

@@ -20,7 +20,7 @@ from napari_mst.training.settings import FitSettings, TrainingPlan
 if TYPE_CHECKING:
     from napari_mst.training.inputs import Input
     from napari_mst.training.scenes import Scene
-    from napari_mst.training.sources import LessonSource
+    from napari_mst.training.sources import TrainingSource
     from napari_mst.training.tables import Method, Score
 
 HELD_OUT = "held-out"
@@ -191,7 +191,7 @@ def trained(
     plan: TrainingPlan,
     settings: FitSettings,
     steps: int | None,
-    source: "LessonSource | None" = None,
+    source: "TrainingSource | None" = None,
 ) -> None:
     """Train, by default on the cubes of *plan*, and print the path of the file."""
     if plan.start and settings.attention_options:

@@ -33,7 +33,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.reconstruction.ranks import join
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.sources import LessonSource, Order, drawn
+from napari_mst.training.sources import DrawRequest, TrainingSource, drawn
 
 
 def pixelwise_network() -> PixelwiseNetwork:
@@ -93,16 +93,16 @@ class FitOptions:
         Reports without a better held-out loss after which the fit ends; 0 for never.
     report
         Called with every report.
-    drawers
+    loader_workers
         Processes that draw the photos of later steps meanwhile; 0 draws them in the fit. They
         change no number.
     """
 
-    source: LessonSource
+    source: TrainingSource
     device: str = "cpu"
     patience: int = 0
     report: Callable[[FitProgress], None] = print
-    drawers: int = 0
+    loader_workers: int = 0
 
 
 _NUMBERS = ("step", "best", "best_loss", "reports_since_best")
@@ -152,8 +152,8 @@ class Fit:
         )
         if checkpoint.exists():
             self._resume()
-        orders = [self._order(step) for step in range(self.step, settings.steps)]
-        self._draws = drawn(self.source, orders, self.options.drawers)
+        requests = [self._request(step) for step in range(self.step, settings.steps)]
+        self._draws = drawn(self.source, requests, self.options.loader_workers)
         self._waited = 0.0
 
     def run(self, report_every: int = 1000) -> Any:
@@ -196,7 +196,7 @@ class Fit:
             self.options.report(FitProgress(self.step, loss, held_out, *progress))
             self.save_checkpoint()
 
-    def _order(self, step: int) -> Order:
+    def _request(self, step: int) -> DrawRequest:
         """The photos of a *step*."""
         # Every process draws other scenes in every step. Index 0 is never drawn.
         index = 1 + step * self.processes + self.rank

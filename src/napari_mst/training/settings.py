@@ -49,7 +49,7 @@ class TrainingPlan:
         end after N reports without a better one (default: never)
     report_every : STEPS
         steps between two reports
-    drawers : N
+    loader_workers : N
         processes that draw the photos of later steps meanwhile (default: none)
 
     Raises
@@ -69,16 +69,18 @@ class TrainingPlan:
     device: str = "auto"
     patience: int = 0
     report_every: int = 500
-    drawers: int = 0
+    loader_workers: int = 0
 
     def __post_init__(self) -> None:
         check_weights_name(self.output)
         if self.start and self.network:
             raise ModelError("Expected --from or --network, got both. Leave one out.")
-        if self.report_every < 1 or min(self.patience, self.drawers) < 0:
+        if self.report_every < 1 or min(self.patience, self.loader_workers) < 0:
             raise ModelError(
-                "Expected at least 1 step between reports, and a patience and drawers of at least "
-                f"0, got {self.report_every}, {self.patience} and {self.drawers}. Change them."
+                "Expected at least 1 step between reports, and a patience and loader workers of "
+                "at least "
+                f"0, got {self.report_every}, {self.patience} and {self.loader_workers}. Change "
+                "them."
             )
 
     @property
@@ -106,7 +108,7 @@ class FitSettings:
         compute the features in bfloat16, on a device that has instructions for it
     learns_cubes
         learn the cubes themselves, not what the pixelwise network makes of a perfect photo
-    taught
+    curriculum_start
         how far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
         knows them all
     attention : KIND
@@ -147,7 +149,7 @@ class FitSettings:
     weight_decay: float = 1e-4
     warm_up: int = 300
     average_decay: float = 0.999
-    taught: float = 0.0
+    curriculum_start: float = 0.0
     seed: int = 2026
     attention: str = "spectral"
     window: int = 8
@@ -209,4 +211,4 @@ class FitSettings:
 
     def progress_at(self, step: int) -> float:
         """The share of the lessons that a network has had at a *step*."""
-        return self.taught + (1 - self.taught) * step / max(self.steps, 1)
+        return self.curriculum_start + (1 - self.curriculum_start) * step / max(self.steps, 1)

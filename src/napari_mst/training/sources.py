@@ -33,11 +33,11 @@ _AHEAD = 4  # draws that each process has ready: enough where one of them takes 
 Draw = tuple[Tensor, Tensor]
 """Photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show."""
 
-Order = tuple[int, int, float]
-"""The arguments of `LessonSource.draw`: index, count and progress."""
+DrawRequest = tuple[int, int, float]
+"""The arguments of `TrainingSource.draw`: index, count and progress."""
 
 
-class LessonSource(Protocol):
+class TrainingSource(Protocol):
     """Gives linear photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show.
 
     The same index gives the same photos.
@@ -98,7 +98,7 @@ class Cubes:
         return len(self._trained)
 
     def draw(self, index: int, count: int, progress: float) -> Draw:
-        """Photos and cubes to train on, as `LessonSource.draw` gives them."""
+        """Photos and cubes to train on, as `TrainingSource.draw` gives them."""
         seed = [self._seed, index]
         return self._photographed(self._trained, seed, count, degraded_at(progress))
 
@@ -145,18 +145,18 @@ class Cubes:
 
 
 def drawn(
-    source: LessonSource, orders: Sequence[Order], processes: int = 0
+    source: TrainingSource, requests: Sequence[DrawRequest], processes: int = 0
 ) -> Generator[Draw, None, None]:
-    """The draws of *source* for the *orders*, drawn here or ahead in some *processes*.
+    """The draws of *source* for the *requests*, drawn here or ahead in some *processes*.
 
-    A draw depends on its order alone, so a fit sees the same photos whichever process draws them.
+    A draw depends on its request alone, so a fit sees the same photos whichever process draws them.
     """
     if not processes:
-        yield from (source.draw(*order) for order in orders)
+        yield from (source.draw(*request) for request in requests)
         return
     # Processes are spawned: a fork of a program with threads of torch may hang.
     ahead: Any = DataLoader(
-        cast("Dataset[Order]", orders),
+        cast("Dataset[DrawRequest]", requests),
         batch_size=None,
         collate_fn=partial(_draw, source),
         num_workers=processes,
@@ -166,5 +166,5 @@ def drawn(
     yield from ahead
 
 
-def _draw(source: LessonSource, order: Order) -> Draw:
-    return source.draw(*order)
+def _draw(source: TrainingSource, request: DrawRequest) -> Draw:
+    return source.draw(*request)

@@ -31,11 +31,11 @@ from napari_mst.training.fit import (
 )
 from napari_mst.training.scenes import read_scenes
 from napari_mst.training.settings import FitSettings, TrainingPlan
-from napari_mst.training.sources import Cubes, LessonSource
+from napari_mst.training.sources import Cubes, TrainingSource
 
 
 def train(
-    plan: TrainingPlan, settings: FitSettings, source: LessonSource | None = None
+    plan: TrainingPlan, settings: FitSettings, source: TrainingSource | None = None
 ) -> ModelCard | None:
     """Fit the network and write the best one, as float16, with its card.
 
@@ -59,11 +59,11 @@ def train(
     source = source or _cubes(plan, settings)
     device = join_processes(choose_device(plan.device).name)
     network = _start(plan, settings, source)
-    taught = 1.0 if plan.start else settings.taught
+    curriculum_start = 1.0 if plan.start else settings.curriculum_start
     fit = Fit(
-        replace(settings, learns_cubes=plan.cubes is not None, taught=taught),
+        replace(settings, learns_cubes=plan.cubes is not None, curriculum_start=curriculum_start),
         plan.output.with_suffix(".checkpoint"),
-        FitOptions(source, device, plan.patience, partial(_log, plan), plan.drawers),
+        FitOptions(source, device, plan.patience, partial(_log, plan), plan.loader_workers),
         network,
     )
     best = fit.run(plan.report_every)
@@ -86,7 +86,7 @@ def _cubes(plan: TrainingPlan, settings: FitSettings) -> Cubes:
     return Cubes(scenes, settings.seed, settings.size, plan.acquisition)
 
 
-def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> Network:
+def _start(plan: TrainingPlan, settings: FitSettings, source: TrainingSource) -> Network:
     """The network to train: a new one, or a copy of that of the model to go on from.
 
     It is given the camera of *source* if it needs one. A new one for another camera than sRGB
@@ -141,7 +141,7 @@ def _new(name: str, settings: FitSettings) -> Network:
     return network
 
 
-def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: Fit) -> ModelCard:
+def _card(plan: TrainingPlan, settings: FitSettings, source: TrainingSource, fit: Fit) -> ModelCard:
     """The card of the model: what it is for, and what made it."""
     photos, domain = "sRGB photos", "8-bit sRGB photos"
     if plan.camera != SRGB:
