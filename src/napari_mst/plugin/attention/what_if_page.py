@@ -34,6 +34,7 @@ OTHER_HINT = (
     "Take the matrices of another photo of the viewer, recorded with the same model, in place of "
     "those of this one."
 )
+WEIGHTS_HINT = "The heads whose weights are replaced, and by what."
 RESET_HINT = "Go back to what the network does by itself."
 OWN = "this photo"
 REACH, STEP = 3, 10
@@ -51,7 +52,7 @@ class WhatIfPage(QWidget):
         self.temperature.setRange(-REACH * STEP, REACH * STEP)
         self.temperature.setAccessibleName("Temperature")
         self.number = QLabel()
-        self.weights = ChoiceBox()
+        self.weights = ChoiceBox(toolTip=WEIGHTS_HINT)
         for value, (title, tip) in WEIGHTS.items():
             self.weights.add(title, value, tip)
         self.other = ChoiceBox(toolTip=OTHER_HINT)
@@ -66,10 +67,15 @@ class WhatIfPage(QWidget):
         self.spectrum.setMinimumHeight(110)
         self.spectrum.setAccessibleName("Spectrum before and after")
         self.curves = [self.spectrum.plot(), self.spectrum.plot(pen=pg.mkPen(AFTER, width=2))]
-        sharp, even = QLabel("Temperature"), self.number
         fill(
             QVBoxLayout(self),
-            fill(QHBoxLayout(), sharp, self.temperature, even, stretched=self.temperature),
+            fill(
+                QHBoxLayout(),
+                QLabel("Temperature"),
+                self.temperature,
+                self.number,
+                stretched=self.temperature,
+            ),
             fill(QHBoxLayout(), QLabel("Weights"), self.weights, self.reset_button),
             fill(QHBoxLayout(), QLabel("Matrices of"), self.other, stretched=self.other),
             self.text,
