@@ -31,14 +31,12 @@ def row_of(page: str, name: str, after: str = "") -> list[float]:
 
 
 @pytest.mark.parametrize("model", ["pixelwise-srgb", "mstpp-srgb"])
-@pytest.mark.parametrize(
-    ("page", "after"),
-    [("README.md", "## How accurate"), ("docs/models.md", "## Accuracy on sRGB photos")],
-)
-def test_the_accuracy_of_a_model_is_that_of_its_card(page: str, after: str, model: str) -> None:
+def test_the_accuracy_of_a_model_is_that_of_its_card(model: str) -> None:
     measured = nm.load_model(model).card.accuracy[EXACT]
     expected = [round(measured[name], decimals) for name, decimals in MEASURES.items()]
-    assert row_of(page, model, after) == expected
+    assert row_of("docs/models.md", model, "## Accuracy on sRGB photos") == expected
+    # README has the relative error alone, behind that of ordinary photos.
+    assert row_of("README.md", model, "## How accurate")[-1] == expected[0]
 
 
 @pytest.mark.parametrize("name", ["pixelwise-srgb", "mstpp-srgb", "mstpp-hybrid", "mstpp-mixed"])
