@@ -30,7 +30,10 @@ PERIOD = 0.1
 
 
 class _Task:
-    """The function that napari believes to run; its list of tasks shows the text of it."""
+    """What napari believes to run; its list of tasks shows the text of it.
+
+    There is one for all workers, as Qt and napari keep workers that have ended.
+    """
 
     def __call__(self, _: Job) -> None:
         """Do nothing: `JobWorker.work` runs the job."""
@@ -39,13 +42,16 @@ class _Task:
         return "a computation of napari-mst"
 
 
+_TASK = _Task()
+
+
 def start(job: Job, *, is_listed: bool = True) -> Cancel:
     """Start *job*; napari lists it among its tasks, unless it is one of many short ones."""
     if is_listed:
         # Errors come to `on_failed`; napari is not to show them a second time.
-        worker = create_worker(_Task(), job, _worker_class=JobWorker, _ignore_errors=True)
+        worker = create_worker(_TASK, job, _worker_class=JobWorker, _ignore_errors=True)
     else:
-        worker = JobWorker(_Task(), job)
+        worker = JobWorker(_TASK, job)
     worker.start()
     return worker.quit
 
