@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import imagecodecs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import GRID, camera_response, chart_responses, unbalanced_response
 from napari_mst.photo.chart import CHARTS as KINDS
 from napari_mst.photo.chart import chart_colours
-from napari_mst.references.calibrating import _errors, _fit_colours
+from napari_mst.photo.profiles import of_coding
+from napari_mst.references.calibrating import _SMALL, _errors, _fit_colours
 from napari_mst.references.refining import spots_of
 
 SIDE = 12
@@ -218,23 +220,80 @@ def test_calibration_that_would_make_the_colours_worse_is_refused() -> None:
     assert len(str(error.value)) < 300
 
 
+def covered_file(path: Path, chart: Chart, share: float, folder: Path) -> Path:
+    """A PNG of the photo in *path*, with its colour profile, on which something covers patches."""
+    with Image.open(path) as image:
+        stored = Photo.from_array(np.asarray(image.convert("RGB")))
+        pixels = np.moveaxis(covered(stored, chart, share).pixels, 0, -1).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / "a.png", icc_profile=image.info["icc_profile"])
+    return folder / "a.png"
+
+
 @pytest.mark.parametrize("name", CHARTS)
 @pytest.mark.parametrize("share", [0.1, 0.8], ids=["dark", "bright"])
 def test_real_photos_are_nearer_to_the_chart_and_of_a_covered_one_as_near(
-    shared_data: Path, name: str, share: float
+    shared_data: Path, tmp_path: Path, name: str, share: float
 ) -> None:
-    # As they are stored: in sRGB some patches of a screenshot would be at full scale.
-    photo = Photo.from_array(np.asarray(Image.open(shared_data / "charts" / name).convert("RGB")))
+    """Both are in wider gamuts than sRGB, in which whole patches of them would be clipped."""
+    path = shared_data / "charts" / name
+    photo = Photo.read(path)
+    assert photo.unconverted
     whole = calibrate(photo, Chart(CHARTS[name]))
     assert whole.contradicting == ()
     assert whole.means.left_out < 0.2
     assert whole.means.left_out < 0.7 * whole.means.before
-    found = calibrate(covered(photo, whole.chart, share), Chart(CHARTS[name]))
+    found = calibrate(covered_file(path, whole.chart, share, tmp_path), Chart(CHARTS[name]))
     assert set(found.contradicting) <= set(COVERED)
-    colours = chart_colours(photo, whole.chart)
+    colours = np.maximum(chart_colours(photo, whole.chart), _SMALL)
     is_seen = ~np.isin(np.arange(24), COVERED)
     best = _errors(_fit_colours(colours, is_seen, "classic"), colours)[is_seen].mean()
     assert _errors(found.correction, colours)[is_seen].mean() < 1.15 * best
+
+
+WIDE = {"Display P3": (12, 13), "BT.2020": (9, 1)}
+"""Primaries and curve of H.273."""
+ORANGE = 6
+CYAN = {17}
+"""Its red is below 0 in sRGB, and less than the others say where a camera exaggerates colours."""
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("name", WIDE)
+def test_patches_outside_srgb_are_not_at_full_scale(name: str, dtype: str) -> None:
+    """A camera exaggerates colours: orange has a red above 1 in sRGB, and one below 1 as stored."""
+    space = of_coding(*WIDE[name])
+    assert space
+    seen = np.einsum("bhw,bc->hwc", scene(), srgb_response(GRID))
+    linear = seen + 0.5 * (seen - seen.mean(axis=2, keepdims=True))
+    assert linear.max() > 1.04
+    codes = imagecodecs.cms_transform(
+        linear_to_srgb(linear).astype(np.float32),
+        bytes(imagecodecs.cms_profile("srgb")),
+        space.profile,
+        colorspace="rgb",
+        outcolorspace="rgb",
+        intent=imagecodecs.CMS.INTENT.RELATIVE_COLORIMETRIC,
+    )
+    assert codes.max() < 0.99
+    stored = np.rint(codes.clip(0, 1) * np.iinfo(dtype).max).astype(dtype)
+    photo = Photo.from_array(stored).in_srgb(space)
+
+    light = photo.light()
+    is_stored = (codes > 0).all(axis=2)
+    assert is_stored.mean() > 0.8
+    expected = np.moveaxis(linear, -1, 0)[:, is_stored]
+    np.testing.assert_allclose(
+        light[:, is_stored], expected, atol=0.02 if dtype == "uint8" else 1e-3
+    )
+    part = photo.cropped((20, 40, 20, 50))
+    np.testing.assert_array_equal(part.light(3, 7), light[:, 23:27, 20:50])
+
+    calibration = calibrate(photo, CHART)
+    assert CYAN.issuperset(calibration.contradicting)
+    assert calibration.means.left_out < 0.05
+    row, column = np.rint(CHART.centres[ORANGE]).astype(int)
+    orange = calibration.corrected(photo).rows(row, row + 1, linear=True)[:, 0, column]
+    np.testing.assert_allclose(orange, seen[row, column], atol=0.015)
 
 
 def test_patches_are_known_spectra_at_their_places() -> None:

@@ -116,7 +116,7 @@ def denoised_photo(photo: Photo, how: Denoising, progress: Progress = NO_PROGRES
     image, light = partial(how.stabilised, photo), partial(photo.rows, linear=True)
     for rows, means in non_local_rows(image, light, is_known, how.filter, progress):
         pixels[:, rows] = _stored(photo, np.where(is_known[rows], means, 0.0))
-    return replace(photo, pixels=pixels)
+    return replace(photo, pixels=pixels, unconverted=None)
 
 
 def denoised_where_read(photo: Photo, how: Denoising) -> Photo:
@@ -132,7 +132,7 @@ def denoised_where_read(photo: Photo, how: Denoising) -> Photo:
 
     whole = Lazy(photo.name, photo.pixels.shape, photo.pixels.dtype, read)
     pixels: Any = cached(whole, (3, TILE, TILE), 2 * TILE**2)
-    return replace(photo, pixels=pixels)
+    return replace(photo, pixels=pixels, unconverted=None)
 
 
 def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> WindowWeights:

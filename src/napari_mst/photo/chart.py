@@ -185,6 +185,8 @@ class Chart:
 def chart_colours(photo: Photo, chart: Chart) -> Points:
     """(n, 3): the median of each patch, in linear shares of full scale.
 
+    Those of a photo in Display P3 or Adobe RGB may lie outside sRGB.
+
     Raises
     ------
     PhotoError
@@ -200,15 +202,14 @@ def chart_colours(photo: Photo, chart: Chart) -> Points:
                 f"{name!r} at row {row}, column {column}. Check the corners."
             )
         part = photo.cropped((row - half, row + half + 1, column - half, column + half + 1))
-        values = part.rows(linear=True).reshape(3, -1).astype(np.float64)
-        clipped = float((values >= _CLIPPED).any(axis=0).mean())
-        if part.pixels.dtype.kind == "u" and clipped > _MOST_CLIPPED:
+        clipped = float(part.at_full_scale(_CLIPPED).mean())
+        if clipped > _MOST_CLIPPED:
             raise PhotoError(
                 f"Expected a chart below full scale, got {clipped:.0%} of the pixels clipped where "
                 f"its patch {name!r} should be. There may be no chart here; if there is, expose it "
                 "less."
             )
-        colours.append(np.median(values, axis=1))
+        colours.append(np.median(part.light().reshape(3, -1).astype(np.float64), axis=1))
     return np.stack(colours)
 
 

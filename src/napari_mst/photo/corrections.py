@@ -172,7 +172,7 @@ def recoloured(
     pixels = np.empty((3, *photo.shape), dtype=np.float32)
     for top in range(0, photo.shape[0], _ROWS):
         bottom = min(top + _ROWS, photo.shape[0])
-        linear = photo.rows(top, bottom, linear=True).astype(np.float64)
+        linear = photo.light(top, bottom).astype(np.float64)
         right = recolour(linear.reshape(3, -1).T).clip(0, 1)
         pixels[:, top:bottom] = linear_to_srgb(right).T.reshape(linear.shape)
     if photo.valid is not None:
@@ -185,6 +185,7 @@ def recoloured(
         assumptions=(*photo.assumptions, note),
         is_corrected=True,
         exact_by=exact_by or photo.exact_by,
+        unconverted=None,
     )
 
 

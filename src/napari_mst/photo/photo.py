@@ -2,15 +2,6 @@
 
 Letters: H rows, W columns, C channels.
 
-`full_scale` is the stored value that stands for 1.0:
-
-- uint8: 255. uint16: 65535, with a note where nothing exceeds 4095 (perhaps 12 bits). bool: black
-  and white.
-- wider or signed integers: as uint8 or uint16, whichever holds the largest value.
-- floats: 1 where the largest value is at most 2 (so that an overshoot changes nothing), or where
-  most values above 0 are below 1 (light with highlights); else 255, else 65535.
-- `full_scale=` overrides all of these for arrays.
-
 At any depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is
 given; those of a RAW photo are linear always, and so are floats beyond 2 of which most are below 1:
 sRGB has no such values. Files hold 8 or 16 bits or floats (TIFF, PNG, HEIC), the values of a sensor
@@ -18,7 +9,6 @@ sRGB has no such values. Files hold 8 or 16 bits or floats (TIFF, PNG, HEIC), th
 file that states another space are converted to sRGB (`profiles`).
 """
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -29,13 +19,13 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Mask, Singles, singles
+from napari_mst.arrays import Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.georeference import Georeference
 from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg, zarr_image
-from napari_mst.photo.profiles import ColourSpace, in_srgb
+from napari_mst.photo.profiles import ColourSpace, Unconverted, in_srgb
 from napari_mst.photo.raw import SATURATED, Shot
 from napari_mst.photo.values import (
     BLOCK_ROWS,
@@ -43,7 +33,10 @@ from napari_mst.photo.values import (
     channels_last,
     digest,
     interpret,
+    meanings,
+    pixel_edges,
     stored_extrema,
+    sums_between,
 )
 from napari_mst.progress import NO_PROGRESS, Progress
 
@@ -89,6 +82,8 @@ class Photo:
     shot
         How a RAW photo was taken; None for any other. Its pixels are the linear values of the
         sensor, without any white balance, 65535 being saturation.
+    unconverted
+        The pixels before they were converted to sRGB, for `light`; None where nothing is lost.
 
     Notes
     -----
@@ -100,6 +95,7 @@ class Photo:
     read()                files of 8 or 16 bits or floats as sRGB, or linear on request; RAW as
                           linear 0-65535
     rows()                (3, rows, W) float32 0-1; floats may exceed 1
+    light()               (3, rows, W) float32, linear; below 0 or above 1 where outside sRGB
     extrema()             0-1; floats may exceed 1
     cropped(), sampled()  as stored
     in_srgb()             as stored; floats 0-1
@@ -129,6 +125,7 @@ class Photo:
     shot: Shot | None = None
     is_corrected: bool = False
     exact_by: str = ""
+    unconverted: Unconverted | None = None
 
     def __repr__(self) -> str:
         """One line: name, size, type and encoding."""
@@ -248,6 +245,29 @@ class Photo:
             out[:, top - start : bottom - start] = self._block(top, bottom, is_encoded)
         return out
 
+    def light(self, start: int = 0, stop: int | None = None) -> Singles:
+        """Linear sRGB of *rows*, (3, rows, W), in which colours outside sRGB are not clipped.
+
+        A saturated red of Display P3 has a red above 1 and a green below 0.
+        """
+        if self.unconverted is None:
+            return self.rows(start, stop, linear=True)
+        pixels, space = self.unconverted
+        stored = np.moveaxis(pixels[:, start:stop], 0, -1) / np.float32(self.full_scale)
+        linear = srgb_to_linear(in_srgb(stored, space, []))
+        return np.ascontiguousarray(np.moveaxis(linear, -1, 0))
+
+    def at_full_scale(self, share: float) -> Mask:
+        """(H, W), True where a channel is stored as *share* of full scale (linear) or more.
+
+        Floats may exceed it, so that none of them is.
+        """
+        if self.pixels.dtype.kind != "u":
+            return np.zeros(self.shape, bool)
+        stored = self.pixels if self.unconverted is None else self.unconverted.pixels
+        values = replace(self, pixels=stored, unconverted=None).rows(linear=True)
+        return np.asarray((values >= share).any(axis=0))
+
     def check_linear(self) -> None:
         """Refuse pixels that are plainly no linear light, though *encoding* says so.
 
@@ -294,6 +314,10 @@ class Photo:
             pixels=self.pixels[:, top:bottom, left:right],
             valid=None if self.valid is None else self.valid[top:bottom, left:right],
             georeference=self.georeference.cropped(top, left) if self.georeference else None,
+            unconverted=self.unconverted
+            and self.unconverted._replace(
+                pixels=self.unconverted.pixels[:, top:bottom, left:right]
+            ),
         )
 
     def in_srgb(self, space: ColourSpace) -> Self:
@@ -319,11 +343,13 @@ class Photo:
         image = in_srgb(scaled, space, notes)
         if self.valid is not None:
             image[~self.valid] = 0
+        is_clipped = not (is_float or is_grey) and space.channels == 3
         return replace(
             self,
             pixels=np.moveaxis(np.broadcast_to(image, (*self.shape, 3)), -1, 0),
             full_scale=1.0 if is_float else self.full_scale,
             assumptions=(*self.assumptions, *notes),
+            unconverted=Unconverted(self.pixels, space) if is_clipped else None,
         )
 
     def reduced(self, pixels: int, progress: Progress = NO_PROGRESS) -> Self:
@@ -338,8 +364,8 @@ class Photo:
         """
         rows, columns = self.shape
         factor = max(math.sqrt(rows * columns / pixels), 1.0)
-        row_edges = _edges(rows, factor)
-        column_edges = _edges(columns, factor)
+        row_edges = pixel_edges(rows, factor)
+        column_edges = pixel_edges(columns, factor)
         rows_of_sums = []
         for top, bottom in pairwise(row_edges):
             progress.check()
@@ -357,6 +383,7 @@ class Photo:
             full_scale=1.0,
             valid=None if self.valid is None else weights > 0,
             georeference=place.scaled(row_step, column_step) if place else None,
+            unconverted=None,
         )
 
     def sampled(self, number: int, side: int) -> Self:
@@ -370,7 +397,7 @@ class Photo:
             if length > number * side:
                 first = np.linspace(0, length - side, number).astype(int)
                 mosaic = mosaic.take((first[:, None] + np.arange(side)).ravel(), axis)
-        return replace(self, pixels=mosaic, valid=None, georeference=None)
+        return replace(self, pixels=mosaic, valid=None, georeference=None, unconverted=None)
 
     def _weighted_sums(self, top: float, bottom: float, edges: Doubles) -> Doubles:
         """Sums of the channels, and of the valid area, over rows *top* to *bottom*.
@@ -388,7 +415,7 @@ class Photo:
     def _block(self, top: int, bottom: int, is_encoded: bool) -> Floats:
         block = self.pixels[:, top:bottom]
         if block.dtype.kind == "u":
-            return _lookup_table(block.dtype.itemsize * 8, self.full_scale, is_encoded)[block]
+            return meanings(block.dtype.itemsize * 8, self.full_scale, is_encoded)[block]
         scaled = block / np.float32(self.full_scale)
         return srgb_to_linear(scaled) if is_encoded else scaled
 
@@ -414,31 +441,6 @@ def as_photo(source: PhotoLike, encoding: Encoding | None = None) -> Photo:
     return Photo.from_array(source, encoding=encoding)
 
 
-def sums_between(values: Floats, area: Floats, edges: Doubles) -> Doubles:
-    """Sums (C + 1, n) of *values* (C, H, W), weighed by their *area* (H, W), and of that.
-
-    They go over all rows, and over the columns between the *edges* (n + 1,), which may cut pixels.
-    """
-    sums = np.concatenate([np.einsum("chw,hw->cw", values, area), area.sum(axis=0)[None]])
-    # Sums from the left edge on, read between whole columns: their differences are the sums.
-    totals = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
-    columns = np.arange(totals.shape[1])
-    return np.diff([np.interp(edges, columns, total) for total in totals], axis=1)
-
-
 def _check_encoding(encoding: str | None) -> None:
     if encoding not in (None, "srgb", "linear"):
         raise PhotoError(f"Expected encoding 'srgb' or 'linear', got {encoding!r}.")
-
-
-def _edges(length: int, factor: float) -> Doubles:
-    """The edges of pixels that cover *length* old ones, about *factor* each."""
-    count = max(round(length / factor), 1)
-    return np.linspace(0, length, count + 1)
-
-
-@functools.lru_cache(maxsize=8)
-def _lookup_table(bits: int, full_scale: float, is_encoded: bool) -> Singles:
-    """The meaning of every whole number of *bits* bits; decoding each pixel would take long."""
-    values = np.arange(2**bits, dtype=np.float32) / np.float32(full_scale)
-    return singles(srgb_to_linear(values) if is_encoded else values)

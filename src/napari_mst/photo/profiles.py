@@ -3,7 +3,8 @@
 A file states it as an ICC profile (ICC.1:2022), by the numbers of its coding (PNG third edition,
 HEIF and AVIF: ITU-T H.273), or in EXIF (DCF 2.0: "R03" is Adobe RGB). Numbers become a profile, and
 every profile goes through LittleCMS, which imagecodecs brings, by relative colorimetry. Whole
-numbers are clipped to the gamut of sRGB; floats keep the values beyond it.
+numbers are clipped to the gamut of sRGB; floats keep the values beyond it, and so does
+`Photo.light`.
 
 Letters: H rows, W columns, C channels.
 """
@@ -12,7 +13,7 @@ import functools
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import imagecodecs
 import numpy as np
@@ -84,6 +85,13 @@ class ColourSpace:
     def channels(self) -> int:
         """Count the channels of its colours; 0 where nothing usable describes it."""
         return _CHANNELS.get(self.profile[16:20], ("", 0))[1]
+
+
+class Unconverted(NamedTuple):
+    """Whole numbers (3, H, W) as a file stores them, before colours outside sRGB are clipped."""
+
+    pixels: Array
+    space: ColourSpace
 
 
 DAMAGED = ColourSpace("a damaged colour profile")

@@ -2,8 +2,18 @@
 
 That is which of them stands for 1, and which pixels are unknown. Every guess becomes a note for a
 person. Letters: H rows, W columns, C channels.
+
+`full_scale` is the stored value that stands for 1.0:
+
+- uint8: 255. uint16: 65535, with a note where nothing exceeds 4095 (perhaps 12 bits). bool: black
+  and white.
+- wider or signed integers: as uint8 or uint16, whichever holds the largest value.
+- floats: 1 where the largest value is at most 2 (so that an overshoot changes nothing), or where
+  most values above 0 are below 1 (light with highlights); else 255, else 65535.
+- `full_scale=` overrides all of these for arrays.
 """
 
+import functools
 import hashlib
 import math
 from collections.abc import Sequence
@@ -12,7 +22,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import DType, Mask
+from napari_mst.arrays import Doubles, DType, Floats, Mask, Singles, singles
+from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.cube.lazy import mapped
 from napari_mst.errors import PhotoError
 from napari_mst.photo.files import Pixels
@@ -259,3 +270,28 @@ def _is_mostly_below_1(image: Pixels) -> bool:
     sample = image[::stride, ::stride]
     fractions = np.count_nonzero((sample > 0) & (sample < 1))
     return bool(2 * fractions > np.count_nonzero(sample > 0))
+
+
+def sums_between(values: Floats, area: Floats, edges: Doubles) -> Doubles:
+    """Sums (C + 1, n) of *values* (C, H, W), weighed by their *area* (H, W), and of that.
+
+    They go over all rows, and over the columns between the *edges* (n + 1,), which may cut pixels.
+    """
+    sums = np.concatenate([np.einsum("chw,hw->cw", values, area), area.sum(axis=0)[None]])
+    # Sums from the left edge on, read between whole columns: their differences are the sums.
+    totals = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
+    columns = np.arange(totals.shape[1])
+    return np.diff([np.interp(edges, columns, total) for total in totals], axis=1)
+
+
+def pixel_edges(length: int, factor: float) -> Doubles:
+    """The edges of pixels that cover *length* old ones, about *factor* each."""
+    count = max(round(length / factor), 1)
+    return np.linspace(0, length, count + 1)
+
+
+@functools.lru_cache(maxsize=8)
+def meanings(bits: int, full_scale: float, is_encoded: bool) -> Singles:
+    """The meaning of every whole number of *bits* bits; decoding each pixel would take long."""
+    values = np.arange(2**bits, dtype=np.float32) / np.float32(full_scale)
+    return singles(srgb_to_linear(values) if is_encoded else values)

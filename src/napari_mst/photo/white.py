@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube.colour import stored
 from napari_mst.errors import CameraError, PhotoError, check_pixel
 from napari_mst.photo.cameras import (
@@ -194,11 +194,13 @@ def patch_values(photo: Photo, place: Place, doubts: list[str] | None = None) ->
         If the patch is clipped, dark, uneven or outside of the photo.
     """
     part = photo.cropped(_rectangle(photo, place))
-    values = part.rows(linear=True).reshape(3, -1).astype(np.float64)
+    values = part.light().reshape(3, -1).astype(np.float64)
+    is_clipped = part.at_full_scale(_CLIPPED).ravel()
     if part.valid is not None:
-        values = values[:, part.valid.ravel()]
+        is_valid = part.valid.ravel()
+        values, is_clipped = values[:, is_valid], is_clipped[is_valid]
     try:
-        _check_values(values, is_counted=photo.pixels.dtype.kind == "u")
+        _check_values(values, is_clipped)
     except PhotoError as error:
         if doubts is None or not values.any():
             raise
@@ -219,13 +221,10 @@ def _rectangle(photo: Photo, place: Place) -> Rectangle:
     return top, bottom, left, right
 
 
-def _check_values(values: Doubles, *, is_counted: bool) -> None:
-    """Refuse a patch (3, n) that shows no colour.
-
-    Doubles, whose values are not *is_counted*, may exceed full scale without being clipped.
-    """
-    clipped = float((values >= _CLIPPED).any(axis=0).mean()) if values.size else 0.0
-    if is_counted and clipped > _MOST_CLIPPED:
+def _check_values(values: Doubles, is_clipped: Mask) -> None:
+    """Refuse a patch (3, n), of which pixels (n,) are clipped, that shows no colour."""
+    clipped = float(is_clipped.mean()) if values.size else 0.0
+    if clipped > _MOST_CLIPPED:
         raise PhotoError(
             "Expected a grey patch below the saturation of the sensor, got one with "
             f"{clipped:.0%} of its pixels clipped. Choose a darker patch, or expose less."
