@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from napari.settings import get_settings
 from napari.utils.notifications import notification_manager
 from npe2 import PluginManager
 from pytestqt.qtbot import QtBot
@@ -45,6 +46,8 @@ def _nothing_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Keep what a test sets in a folder of its own, and away from the settings of a person."""
     monkeypatch.setattr("napari.settings._CFG_PATH", str(tmp_path / "settings" / "napari.yaml"))
     monkeypatch.setattr("napari.settings._PLUGIN_SETTINGS", {})
+    monkeypatch.setattr("napari.settings.NapariSettings.save", lambda *_, **__: None)
+    monkeypatch.setattr(get_settings().plugins, "extension2reader", {})
 
 
 class GatedJob:

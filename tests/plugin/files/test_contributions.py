@@ -9,7 +9,8 @@ import pytest
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.components import ViewerModel
 from napari.plugins._npe2 import get_readers
-from npe2 import PluginManifest
+from napari.settings import get_settings
+from npe2 import PluginManager, PluginManifest
 from npe2.manifest.utils import import_python_name
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
@@ -19,12 +20,14 @@ from napari_mst.errors import SaveError
 from napari_mst.formats import FORMATS, Format, write_cube
 from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.raw_header import RAW_SUFFIXES
-from napari_mst.plugin.files.opening import cube_reader, open_layers
+from napari_mst.plugin.files.opening import cube_reader, is_shared, open_as_napari, open_layers
+from napari_mst.plugin.files.preferences import PLUGIN, prefer_own_reader
 from napari_mst.plugin.files.saving import write_layer
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 
-LEFT_TO_NAPARI = {".imagej.tif", ".tif", ".tiff", ".npz", ".npy", ".zarr"}
+LEFT_TO_NAPARI = {".npy"}
+OF_A_SHORTER_SUFFIX, OF_FOLDERS = {".imagej.tif"}, {".zarr"}
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +62,10 @@ def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_
         suffix for form in FORMATS for suffix in (*form.suffixes, *form.more_suffixes) if suffix
     }
     assert {pattern.removeprefix("*") for pattern in reader.filename_patterns} == (
-        readable - LEFT_TO_NAPARI
+        readable - LEFT_TO_NAPARI - OF_A_SHORTER_SUFFIX - OF_FOLDERS
     ) | {*RAW_SUFFIXES, *HEIF_SUFFIXES}
-    assert not reader.accepts_directories
+    assert reader.accepts_directories
+    assert manifest.on_activate == f"{prefer_own_reader.__module__}:{prefer_own_reader.__name__}"
     written = {tuple(writer.filename_extensions) for writer in writers}
     assert written == {form.suffixes for form in FORMATS if form.suffixes}
 
@@ -89,11 +93,34 @@ def test_what_is_no_stack_is_not_saved_as_a_cube(
         write_layer(str(tmp_path / "photo.hdr"), data, {"rgb": rgb, "metadata": {}})
 
 
-def test_the_reader_declines_what_is_no_cube_file(tmp_path: Path) -> None:
+def test_the_reader_leaves_to_napari_what_is_no_cube_file(tmp_path: Path, manifests: None) -> None:
     radiance = tmp_path / "light.hdr"
     radiance.write_bytes(b"#?RADIANCE\n")
-    assert cube_reader(str(radiance)) is None
-    assert cube_reader(str(tmp_path / "missing.hdr")) is None
+    assert cube_reader(str(radiance)) is open_as_napari
+    (tmp_path / "cube.bil").write_bytes(b"no header")
+    assert cube_reader(str(tmp_path / "cube.bil")) is None
+
+
+def test_readers_of_other_plugins_and_what_a_person_has_chosen_stay(manifests: None) -> None:
+    settings = get_settings().plugins
+    settings.extension2reader = {"*.tif": "napari"}
+    other = PluginManifest(
+        name="other",
+        contributions={
+            "commands": [{"id": "other.read", "title": "Read", "python_name": "os.path:join"}],
+            "readers": [{"command": "other.read", "filename_patterns": ["*.npz"]}],
+        },
+    )
+    PluginManager.instance().register(other)
+    try:
+        prefer_own_reader()
+    finally:
+        PluginManager.instance().unregister("other")
+    chosen = settings.extension2reader
+    assert (chosen["*.tif"], chosen["*.tiff"], chosen["*.hdr"]) == ("napari", PLUGIN, PLUGIN)
+    assert "*.npz" not in chosen
+    # Nobody else reads this one.
+    assert "*.bil" not in chosen
 
 
 @pytest.fixture
@@ -123,7 +150,8 @@ def test_a_saved_layer_opens_again_bit_for_bit_with_its_history_and_its_picks(
         str(tmp_path / f"saved{form.suffixes[0]}"), *layer.as_layer_data_tuple()[:2]
     )
     current.layers.remove(points)
-    assert cube_reader(saved) is open_layers
+    reader = cube_reader(saved)
+    assert reader is (open_as_napari if is_shared(Path(saved)) else open_layers)
     (data, arguments, is_image), (at, looks, kind) = open_layers(saved)
     np.testing.assert_array_equal(data, layer.data)
     shown = (is_image, arguments["name"], arguments["axis_labels"][0])

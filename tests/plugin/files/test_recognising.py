@@ -25,6 +25,7 @@ from napari_mst.formats.zarr.writing import CubeClip
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.files import describing, opening, questions
 from napari_mst.plugin.files.opening import open_paths
+from napari_mst.plugin.files.preferences import prefer_own_reader
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
@@ -40,9 +41,17 @@ def viewer(manifests: None) -> ViewerModel:
 
 
 def opened(viewer: ViewerModel, path: Path) -> Image:
-    """As napari opens the file when nobody chooses a reader; raises where it would ask for one."""
-    (layer,) = viewer._open_or_raise_error([str(path)])
-    return layer
+    """As napari opens the file for a person who has used the plugin before.
+
+    Raises where napari would ask for a reader.
+    """
+    prefer_own_reader()
+    return viewer._open_or_raise_error([str(path)])[0]
+
+
+def opened_by_napari(viewer: ViewerModel, path: Path) -> Image:
+    """As `Viewer.open` does in a script, or a person who chooses napari's own reader."""
+    return viewer.open(str(path))[0]
 
 
 def recognised(viewer: ViewerModel, qtbot: QtBot) -> None:
@@ -52,13 +61,19 @@ def recognised(viewer: ViewerModel, qtbot: QtBot) -> None:
 
 @pytest.mark.parametrize("suffix", [".tif", ".npz", ".zarr"])
 @pytest.mark.parametrize("is_first", [False, True], ids=["dock-opened-later", "dock-open"])
-def test_a_cube_of_ours_that_napari_opened_has_its_wavelengths_picks_and_history(
-    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, suffix: str, is_first: bool
+@pytest.mark.parametrize("open_file", [opened, opened_by_napari])
+def test_a_cube_of_ours_has_its_wavelengths_picks_and_history(
+    viewer: ViewerModel,
+    qtbot: QtBot,
+    tmp_path: Path,
+    suffix: str,
+    is_first: bool,
+    open_file: Callable[[ViewerModel, Path], Image],
 ) -> None:
     cube = replace(make_cube(), metadata={"picks": "2 3 1 #ff0000 leaf"})
     if is_first:
         attend(viewer)
-    layer = opened(viewer, write_cube(tmp_path / f"cube{suffix}", cube))
+    layer = open_file(viewer, write_cube(tmp_path / f"cube{suffix}", cube))
     recognised(viewer, qtbot)
     found = cube_of(layer)
     assert found is not None
@@ -280,7 +295,6 @@ def test_other_stacks_and_photos_open_as_without_us(
     recognised(viewer, qtbot)
     assert [cube_of(layer) for layer in shown] == [None] * 3
     assert [layer.rgb for layer in shown] == [False, True, False]
-    assert {layer.source.reader_plugin for layer in shown} == {"napari"}
     assert not told()
 
 

@@ -398,6 +398,21 @@ _FRAME_BYTES = 2**12
 FRAMES = (0.0, 1.0, "frame")
 
 
+def clip_image(path: Path) -> dict[str, Any] | None:
+    """The OME description of the clip in the folder *path*; None if it holds none.
+
+    Raises `CubeFileError`.
+    """
+    file = path / "zarr.json"
+    if not file.is_file():
+        return None
+    with complete(path.name, "Zarr file"):
+        ome = json.loads(file.read_bytes()).get("attributes", {}).get("ome", {})
+        image: dict[str, Any] = ome.get("multiscales", [{}])[0]
+        axes = [axis["name"] for axis in image.get("axes", [])]
+    return image if axes == ["t", "wavelength", "y", "x"] else None
+
+
 def read_clip(path: Path) -> Stack | None:
     """The frames of the clip in the folder *path*, in memory, as `write_frames` saves them.
 
@@ -407,15 +422,10 @@ def read_clip(path: Path) -> Stack | None:
 
     from napari_mst.formats.zarr.codecs import bounded
 
-    file = path / "zarr.json"
-    if not file.is_file():
+    image = clip_image(path)
+    if image is None:
         return None
     with complete(path.name, "Zarr file"):
-        ome = json.loads(file.read_bytes()).get("attributes", {}).get("ome", {})
-        image = ome.get("multiscales", [{}])[0]
-        axes = [axis["name"] for axis in image.get("axes", [])]
-        if axes != ["t", "wavelength", "y", "x"]:
-            return None
         array: Any = zarr.open_array(str(path / "0"), mode="r")
         _check_chunks(path, array)
         if array.ndim != 4 or 0 in array.shape:

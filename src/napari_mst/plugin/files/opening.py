@@ -1,7 +1,8 @@
 """Opens files as what they are: cubes as cube layers with the picks on them, photos as RGB layers.
 
-napari chooses a reader by the suffix. A file without one, or one that napari leaves to another
-reader, is opened with `open_files` or `open_folder` of the menu File > IO Utilities.
+napari chooses a reader by the suffix, and `preferences` makes that ours. Files of suffixes that
+many programs write are left to napari's own reader, and `recognising` finds our cubes among them.
+`open_files` and `open_folder` of the menu File > IO Utilities open any file as a cube.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,14 +15,16 @@ from napari.components import ViewerModel
 from napari.layers._source import layer_source
 from napari.utils.history import get_open_history, update_open_history
 from napari.utils.notifications import show_info, show_warning
+from npe2 import PluginManager, read
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog
 
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.layer import LayerTuple
-from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, shown
+from napari_mst.errors import ChoiceNeeded, ColourPhoto, CubeFileError, NapariMstError, shown
 from napari_mst.formats import find_format, is_own_cube, read_cube
 from napari_mst.formats.numpy_files import is_npy, mapped_array
+from napari_mst.formats.zarr.reading import clip_image
 from napari_mst.photo.files import is_heif_file, open_image, shown_pages
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
@@ -42,6 +45,9 @@ NO_LAYERS: list[Any] = [(None,)]
 """Says to napari that there is nothing to add, and that this is no fault."""
 FEWEST_BANDS = 4
 """A stack of fewer planes is rather a photo, planar."""
+SHARED_SUFFIXES = (".tif", ".tiff", ".npz", ".zarr")
+NAPARI = "napari"
+"""The name of the plugin that holds napari's own reader."""
 PICKS = "picks"
 """The metadata field of a saved cube that holds the picks on it."""
 
@@ -67,17 +73,46 @@ def listed(path: Paths) -> list[Path]:
     return [Path(file) for file in (path if isinstance(path, list) else [path])]
 
 
-def cube_reader(path: Paths) -> Callable[[Paths], list[LayerTuple]] | None:
-    """Return what opens the files at *path*; None if one of them is neither cube nor photo.
+def is_clip(path: Path) -> bool:
+    """True if *path* is the folder of a clip of ours."""
+    try:
+        return path.suffix == ".zarr" and clip_image(path) is not None
+    except CubeFileError:
+        return False
 
-    napari then asks another reader.
+
+def is_shared(path: Path) -> bool:
+    """True for a suffix of ours under which other programs mostly save something else."""
+    return path.suffix.lower() in SHARED_SUFFIXES
+
+
+def cube_reader(path: Paths) -> Callable[[Paths], list[Any]] | None:
+    """Return what opens the files at *path*: we, or for files that are not ours napari's reader.
+
+    None if that does not read them either.
     """
-    return open_layers if all(map(is_ours, listed(path))) else None
+    files = listed(path)
+    if all(is_ours(file) and not is_shared(file) for file in files):
+        return open_layers
+    readers = PluginManager.instance().iter_compatible_readers(str(files[0]))
+    return open_as_napari if any(reader.plugin_name == NAPARI for reader in readers) else None
 
 
 def open_layers(path: Paths) -> list[LayerTuple]:
     """See `read_layers`; napari calls this."""
     return read_layers(listed(path)) or NO_LAYERS
+
+
+def open_as_napari(path: Paths) -> list[Any]:
+    """Read the files at *path* with napari's own reader.
+
+    For a cube of ours the workspace opens, which makes its layer what the file says.
+    """
+    files = listed(path)
+    layers = read([str(file) for file in files], stack=isinstance(path, list), plugin_name=NAPARI)
+    if any(is_own_cube(file) or is_clip(file) for file in files):
+        open_workspace_soon(current_viewer())
+    return layers
 
 
 def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:

@@ -1,8 +1,8 @@
 """Sees layers that napari has opened from files as what they are: our cubes, and photos.
 
-TIFF, npz and Zarr are left to napari's own reader, so that nobody is asked which reader to take.
-The path that napari notes at a layer leads to its wavelengths, picks and history, and shows how its
-pixels were meant.
+TIFF, npz and Zarr are opened by napari's own reader, by itself or because ours asks it to. The path
+that napari notes at a layer leads to its wavelengths, picks and history, and shows how its pixels
+were meant.
 
 napari chooses its own writer first, for any layer, and a person may choose its reader for a file
 that it cannot read. No event reports either. So both commands are registered again, by npe2's
@@ -43,6 +43,7 @@ from napari_mst.plugin.files.opening import (
     Paths,
     add_layers,
     is_ours,
+    is_shared,
     listed,
     open_paths,
     open_workspace_soon,
@@ -149,8 +150,11 @@ class Recogniser(ViewerHelper):
     def look_at(self, layer: Layer) -> None:
         """Make *layer* what its file says, the first time that it is looked at."""
         is_new = isinstance(layer, Image) and layer not in self._seen
-        # What our own reader has opened is right already.
-        if not is_new or cube_of(layer) is not None or layer.source.reader_plugin == PLUGIN:
+        if not is_new or cube_of(layer) is not None:
+            return
+        path = Path(str(layer.source.path))
+        # What our own reader has opened is right already, if it has not left that to napari's.
+        if layer.source.reader_plugin == PLUGIN and not is_shared(path):
             return
         self._seen.add(layer)
         if may_be_coloured(layer):
