@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ import pytest
 from PIL import Image
 
 import napari_mst as nm
+from napari_mst.errors import PhotoError
 
 pytestmark = pytest.mark.docs
 
@@ -104,7 +106,7 @@ def click(browser: Any, row: int, column: int, height: int, width: int) -> None:
     chains.ActionChains(browser).move_to_element_with_offset(canvas, *place).click().perform()
 
 
-def expected(photo: Path = ROOT / "sample_data" / "coffee.jpg") -> nm.SpectralCube:
+def expected(photo: Any = ROOT / "sample_data" / "coffee.jpg") -> nm.SpectralCube:
     """The cube of the network alone: the page neither denoises nor corrects colours."""
     model = nm.load_model("pixelwise-srgb")
     alone = nm.Reconstructor(model, "cpu", denoise="off", correct_colour=False)
@@ -173,11 +175,20 @@ def test_the_band_in_the_browser_is_that_of_python(page: Any) -> None:
     np.testing.assert_allclose(shown["upper"], band[1], atol=1e-4)
 
 
-def test_a_file_that_is_no_image_is_refused_in_a_sentence(page: Any, tmp_path: Path) -> None:
-    file = tmp_path / "photo.jpg"
-    file.write_text("no image")
+@pytest.mark.parametrize(
+    ("name", "contents", "said"),
+    [
+        ("photo.jpg", b"no image", "no image that a browser can read"),
+        ("photo.heic", b"\0\0\0\x18ftypheic" + bytes(400), "Safari does"),
+    ],
+)
+def test_a_file_that_no_browser_but_safari_reads_is_refused_in_a_sentence(
+    name: str, contents: bytes, said: str, page: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(contents)
     page.find_element("id", "file").send_keys(str(file))
-    wait(page, lambda: "no image that a browser can read" in text(page, "status"))
+    wait(page, lambda: said in text(page, "status"))
 
 
 def turned(photo: Image.Image) -> Image.Exif:
@@ -205,18 +216,54 @@ def adobe_by_exif(folder: Path) -> Path:
     return folder / "adobe.jpg"
 
 
-@pytest.mark.parametrize("make", [display_p3, adobe_by_exif])
+def wide_png(folder: Path) -> Path:
+    """Every combination of 16 codes a channel, most of them outside sRGB, as cICP says."""
+    steps = np.arange(0, 256, 17, dtype=np.uint8)
+    codes = np.stack(np.meshgrid(steps, steps, steps), -1).reshape(64, 64, 3)
+    return coded_png(folder, codes, bytes([12, 13, 0, 1]))
+
+
+def coded_png(folder: Path, codes: Any, coding: bytes) -> Path:
+    path = folder / "coded.png"
+    Image.fromarray(codes).save(path)
+    stored, chunk = path.read_bytes(), b"cICP" + coding
+    check = zlib.crc32(chunk).to_bytes(4)
+    path.write_bytes(stored[:33] + len(coding).to_bytes(4) + chunk + check + stored[33:])
+    return path
+
+
+@pytest.mark.parametrize("make", [display_p3, adobe_by_exif, wide_png])
 def test_a_photo_of_a_phone_or_camera_gives_the_cube_of_python(
     make: Callable[[Path], Path], page: Any, downloads: Path, tmp_path: Path
 ) -> None:
     path = make(tmp_path)
-    cube = expected(path)
-    assert "converted from" in " ".join(cube.provenance.assumptions)
+    assert "converted from" in " ".join(expected(path).provenance.assumptions)
     saved = saved_cube(page, path, downloads)
-    assert saved.shape == cube.shape
+    script = """
+        const done = arguments[arguments.length - 1];
+        const { data } = document.getElementById("picture").getContext("2d").getImageData(
+            0, 0, arguments[0], arguments[1]);
+        done(Array.from(data));
+    """
+    page.execute_script("document.querySelector('[name=view][value=photo]').click()")
+    _, rows, columns = saved.shape
+    seen = page.execute_async_script(script, columns, rows)
+    codes = np.array(seen, np.uint8).reshape(rows, columns, 4)[..., :3]
     # Two programs may round a colour to neighbouring codes.
-    np.testing.assert_allclose(saved.data, cube.data, atol=0.02)
-    assert np.abs(saved.data - cube.data).mean() < 0.002
+    off = np.abs(codes - np.moveaxis(nm.Photo.read(path).pixels, 0, -1).astype(int))
+    assert off.max() <= 1
+    assert off.mean() < 0.05
+    np.testing.assert_allclose(saved.data, expected(codes).data, atol=1e-4)
+
+
+def test_a_photo_of_a_high_dynamic_range_is_refused_in_a_sentence(
+    page: Any, tmp_path: Path
+) -> None:
+    path = coded_png(tmp_path, np.full((8, 8, 3), 90, np.uint8), bytes([9, 16, 0, 1]))
+    with pytest.raises(PhotoError, match="standard range"):
+        nm.Photo.read(path)
+    page.find_element("id", "file").send_keys(str(path))
+    wait(page, lambda: "Export it in standard range" in text(page, "status"))
 
 
 def test_transparent_pixels_are_unknown(page: Any, downloads: Path, tmp_path: Path) -> None:

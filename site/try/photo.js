@@ -9,7 +9,8 @@ export const MOST_PIXELS = 2 ** 20;
 export async function readPhoto(source) {
   const blob = source instanceof Blob ? source : await (await fetch(source)).blob();
   const head = new DataView(await blob.slice(0, 2 ** 18).arrayBuffer());
-  // The browser converts what a profile or a PNG states to sRGB.
+  if (isHighRange(head)) throw new Error("This photo is coded for a high dynamic range (HDR). Export it in standard range (SDR).");
+  // The browser converts what a profile or a PNG states to sRGB, to within a code of LittleCMS.
   const image = await createImageBitmap(blob).catch(() => {
     if (isHeif(head)) throw new Error("This browser does not read HEIC. Safari does, and so does the program; or save it as JPEG.");
     throw new Error("This is no image that a browser can read. Take a JPEG or PNG file.");
@@ -39,6 +40,14 @@ const text = (view, at, length) => String.fromCharCode(...new Uint8Array(view.bu
 
 function isHeif(head) {
   return head.byteLength > 12 && text(head, 4, 4) === "ftyp" && /^(hei|hev|mif1|msf1)/.test(text(head, 8, 4));
+}
+
+/** Whether a PNG, AVIF or HEIC has the curve PQ or HLG (ITU-T H.273), of which browsers bend the highlights. */
+function isHighRange(head) {
+  const start = new TextDecoder("latin1").decode(head);
+  const isBoxes = start.startsWith("ftyp", 4);
+  const curve = isBoxes ? start.indexOf("colrnclx") + 11 : start.startsWith("PNG", 1) ? start.indexOf("cICP") + 5 : 0;
+  return curve > 11 && curve < start.length && [16, 18].includes(head.getUint8(curve));
 }
 
 /** Whether only the EXIF data of a JPEG says that it is Adobe RGB (DCF 2.0), which no browser obeys. */
