@@ -22,6 +22,7 @@ from napari_mst import (
     calibrate,
     load_model,
     prediction_intervals,
+    refine,
     region_spectrum,
 )
 from napari_mst.cube.colour import illuminant, linear_to_srgb, measured_reflectances, srgb_response
@@ -175,7 +176,7 @@ def real(folder: Path) -> None:
             place = Region.of_window(row, column, photo.shape, min(chart.window, 19))
             corrected = calibration.corrected(photo)
             plain = reconstructor.reconstruct(corrected)
-            cube = calibration.refined(plain, corrected)
+            cube = refine(plain, corrected, calibration)
             low, high = (region_spectrum(side, place).values for side in prediction_intervals(cube))
             found = [region_spectrum(one, place).values for one in (plain, cube)]
             errors = [float(np.abs(one / true - 1).mean()) for one in found]

@@ -84,7 +84,7 @@ def with_chart(references: Known, reconstructor: Reconstructor) -> SpectralCube:
     first, second, third, fourth = corners
     calibration = calibrate(references.photo, Chart((first, second, third, fourth)))
     photo = calibration.corrected(references.photo)
-    return calibration.refined(reconstructor.reconstruct(photo), photo)
+    return refine(reconstructor.reconstruct(photo), photo, calibration)
 
 
 WAYS: dict[str, Way] = {

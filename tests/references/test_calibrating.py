@@ -19,6 +19,7 @@ from napari_mst.photo.chart import CHARTS as KINDS
 from napari_mst.photo.chart import chart_colours
 from napari_mst.photo.profiles import of_coding
 from napari_mst.references.calibrating import _SMALL, _errors, _fit_colours
+from napari_mst.references.reference_spectrum import patches_of
 from napari_mst.references.refining import spots_of
 
 SIDE = 12
@@ -132,7 +133,7 @@ def test_digital_sg_calibrates_photos_of_both_kinds(turn: int) -> None:
     told = calibrate(Photo.from_array(raw, encoding="linear"), given)
     assert told.chart == SG  # all its corners are white: its colours tell which is which
     assert told.means.after < 0.02
-    assert len(told.patches) == len(told.references) == 125
+    assert len(told.patches) == len(patches_of(told)) == 125
     colours = digital_sg(srgb_response(GRID)) * (0.8, 0.6, 0.4)
     codes = np.rint(linear_to_srgb(colours.clip(0, 1)) * 255).astype(np.uint8)
     calibration = calibrate(Photo.from_array(codes), given)
@@ -201,7 +202,7 @@ def test_patches_that_the_rest_contradict_are_named_and_left_out(
     assert calibration.means.left_out < 0.015
     names = ", ".join(PATCHES[number] for number in COVERED)
     assert calibration.table().endswith(f"The other patches contradict {names}: left out.")
-    assert len(calibration.references) == 20
+    assert len(patches_of(calibration)) == 20
     if encoding == "srgb":
         assert names in calibration.corrected(photo).assumptions[-1]
 
@@ -298,16 +299,16 @@ def test_patches_outside_srgb_are_not_at_full_scale(name: str, dtype: str) -> No
 
 def test_patches_are_known_spectra_at_their_places() -> None:
     calibration = calibrate(linear_photo("Nikon_D5100", "D65"), CHART)
-    spots = spots_of(SpectralCube(scene().astype(np.float32), GRID), calibration.references)
+    spots = spots_of(SpectralCube(scene().astype(np.float32), GRID), patches_of(calibration))
     np.testing.assert_allclose(spots.errors, 0, atol=1e-4)
 
 
 def test_patches_hide_what_they_are_off_only_when_they_are_left_out() -> None:
     calibration = calibrate(encoded_photo(np.array([1.0, 0.7, 0.35])), CHART, unused=3)
     reports = [one for number, one in enumerate(calibration.patches) if number != 3]
-    for one, report in zip(calibration.references, reports, strict=True):
+    for one, report in zip(patches_of(calibration), reports, strict=True):
         assert report.after**2 + one.hidden**2 == pytest.approx(report.left_out**2)
-    assert max(one.hidden for one in calibration.references) > 0.02
+    assert max(one.hidden for one in patches_of(calibration)) > 0.02
 
 
 def test_windows_lie_within_their_patches_seen_askew() -> None:

@@ -417,7 +417,9 @@ class PhotoOptions:
         """The *cube* of *photo*, corrected by the patches of the chart if all of it shows one."""
         if self.chart is None or cube.provenance.region:
             return cube
-        return self.chart.refined(cube, photo, progress=progress)
+        from napari_mst.references.refining import refine
+
+        return refine(cube, photo, self.chart, progress)
 
     def sha256_of(self, path: Path, photo_sha256: str) -> str:
         """The sha256 that the photo at *path* is known by, from that of its file."""

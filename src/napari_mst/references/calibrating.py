@@ -19,18 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.arrays import Doubles, Mask
-from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import BY_CHART
-from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import GRID, Acquisition, chart_camera, chart_responses, white_text
 from napari_mst.photo.chart import CHARTS, Chart, chart_colours
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.progress import ProgressLike
-from napari_mst.references.reference_spectrum import ReferenceSpectrum
-from napari_mst.references.refining import refine
 
 Colours = Doubles
 
@@ -138,7 +133,7 @@ class PatchReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The result of `calibrate`: `corrected` photos are reconstructed, and their cubes `refined`.
+    """The result of `calibrate`: correct a photo, reconstruct it, then `refine` its cube with this.
 
     Attributes
     ----------
@@ -152,13 +147,12 @@ class Calibration:
         The index of a patch that the calibration leaves out, so that it can judge it; -1 for none.
     contradicting
         The indices of patches that the others contradict, because something covers or shades them:
-        they are left out of everything, also of `means`.
+        they are left out of everything, also of `means`, and are no reference spectra of `refine`.
 
     Notes
     -----
     ===========  =======================================================
     corrected()  the photo as float32 0-1, sRGB; a linear photo as it is
-    refined()    reflectance, 0 to about 1; wavelengths in nm
     patches      shares of the mean of a patch: 0.05 is 5 % off
     ===========  =======================================================
 
@@ -172,7 +166,7 @@ class Calibration:
     >>> better.sha256 == calibration.sha256_of(photo.sha256)
     True
     >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(better)
-    >>> calibration.refined(cube, better).shape
+    >>> nm.refine(cube, better, calibration).shape
     (31, 40, 60)
     """
 
@@ -182,20 +176,6 @@ class Calibration:
     correction: Correction
     unused: int = -1
     contradicting: tuple[int, ...] = ()
-
-    @property
-    def references(self) -> list[ReferenceSpectrum]:
-        """The patches as reference spectra of the photo that shows the chart."""
-        window = min(self.chart.window, 9)
-        spectra = (
-            Spectrum(GRID, reflectance) for reflectance in CHARTS[self.chart.kind].reflectances
-        )
-        patches = zip(self.chart.centres, spectra, self.patches, strict=True)
-        return [
-            ReferenceSpectrum(round(row), round(column), spectrum, window, hidden=report.hidden)
-            for number, ((row, column), spectrum, report) in enumerate(patches)
-            if number not in (self.unused, *self.contradicting)
-        ]
 
     @property
     def means(self) -> PatchReport:
@@ -237,15 +217,6 @@ class Calibration:
         if self.acquisition is not None:
             return photo_sha256
         return sha256_after(photo_sha256, repr(self.correction))
-
-    def refined(
-        self, cube: SpectralCube, photo: PhotoLike, progress: ProgressLike = None
-    ) -> SpectralCube:
-        """The *cube* of the corrected *photo* that shows the chart, corrected by its patches.
-
-        Errors are those of `refine`.
-        """
-        return refine(cube, photo, self.references, progress)
 
 
 def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:

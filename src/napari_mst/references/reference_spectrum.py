@@ -17,6 +17,9 @@ from napari_mst.cube.colour import averaging
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError
+from napari_mst.photo.cameras import GRID
+from napari_mst.photo.chart import CHARTS
+from napari_mst.references.calibrating import Calibration
 from napari_mst.spectra.regions import Region
 
 BRIGHTEST = 2.0
@@ -107,6 +110,23 @@ class ReferenceSpectrum(Brief):
         """The values as they were given."""
         given = self.spectrum
         return given.values if isinstance(given, Spectrum) else np.asarray(given)
+
+
+def patches_of(calibration: Calibration) -> list[ReferenceSpectrum]:
+    """The patches of a chart as reference spectra of the photo that shows it."""
+    chart = calibration.chart
+    patches = zip(chart.centres, CHARTS[chart.kind].reflectances, calibration.patches, strict=True)
+    return [
+        ReferenceSpectrum(
+            round(row),
+            round(column),
+            Spectrum(GRID, reflectance),
+            min(chart.window, 9),
+            hidden=report.hidden,
+        )
+        for number, ((row, column), reflectance, report) in enumerate(patches)
+        if number not in (calibration.unused, *calibration.contradicting)
+    ]
 
 
 def check_references(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> None:

@@ -17,6 +17,7 @@ from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.colour_fidelity.noise import removed_noise
 from napari_mst.references import refinement_record
+from napari_mst.references.calibrating import Calibration
 from napari_mst.references.colour_views import ColourView, moved_to_photo, photo_of, spread, view_of
 from napari_mst.references.contradictions import ContradictingSpectra, checked, consistent
 from napari_mst.references.process import (
@@ -36,6 +37,7 @@ from napari_mst.references.process import (
 from napari_mst.references.reference_spectrum import (
     ReferenceSpectrum,
     check_references,
+    patches_of,
     reference_values,
 )
 from napari_mst.references.refinement_record import Refinement
@@ -54,7 +56,7 @@ _RED = 600.0
 def refine(
     cube: SpectralCube,
     photo: PhotoLike,
-    references: Sequence[ReferenceSpectrum],
+    references: Sequence[ReferenceSpectrum] | Calibration,
     progress: ProgressLike = None,
 ) -> SpectralCube:
     """*cube*, corrected everywhere from *references*, spectra measured at some spots (float32).
@@ -69,6 +71,9 @@ def refine(
         Reflectance, with wavelengths in nm: from a `Reconstructor`, or a file.
     photo
         The photo that the cube was made from: anything that `Reconstructor.reconstruct` takes.
+    references
+        Spectra; or the `Calibration` by a chart that the photo shows, for the spectra of its
+        patches.
 
     Raises
     ------
@@ -101,7 +106,8 @@ def refine(
     """
     check_cube(cube)
     source = photo_of(cube, as_photo(photo))
-    reference_spectra = list(references)
+    is_chart = isinstance(references, Calibration)
+    reference_spectra = patches_of(references) if is_chart else list(references)
     if not reference_spectra:
         return cube
     learnt = learn(cube, reference_spectra, view_of(cube, source))

@@ -163,12 +163,13 @@ class Request:
         """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
         # This imports torch, as a job does anyway.
         from napari_mst.references.calibrating import Calibration
+        from napari_mst.references.refining import refine
 
         if cube.provenance.region:
             return cube
         for correction in self.corrections:
             if isinstance(correction, Calibration):
-                cube = correction.refined(cube, photo, progress=progress)
+                cube = refine(cube, photo, correction, progress)
         return cube
 
 
