@@ -209,8 +209,8 @@ def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None
     correct_colours(wrong, rounded, RESPONSE, least=HALF_CODE)
     shown = render_srgb(wrong, WAVELENGTHS).clip(0, 1)
     assert np.abs(linear_to_srgb(shown) - linear_to_srgb(linear)).max() * 255 < 0.51
-    noise = np.random.default_rng(0).normal(size=linear.shape) * np.sqrt(1e-3 * linear)
-    noisy = Photo.from_array((linear + noise).clip(0, 1).astype(np.float32), encoding="linear")
+    grain = np.random.default_rng(0).normal(size=linear.shape) * np.sqrt(1e-3 * linear)
+    noisy = Photo.from_array((linear + grain).clip(0, 1).astype(np.float32), encoding="linear")
     estimate = cube.copy()
     assert (
         "any distance, for its noise"
