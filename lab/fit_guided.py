@@ -24,7 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from lab.simulated import USUAL, Curriculum, SceneSimulator, Simulated
-from napari_mst.arrays import Codes, Floats, Singles
+from napari_mst.base.arrays import Codes, Floats, Singles
+from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.photos import BEST_H, Denoising, denoised_photo
@@ -37,7 +38,6 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import NO_PROGRESS
 from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from napari_mst.atomic_save import check_targets
+from napari_mst.base.atomic_save import check_targets
 from napari_mst.training.settings import check_weights_name
 
 

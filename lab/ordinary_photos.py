@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
-from napari_mst.arrays import Codes, Floats, Singles
+from napari_mst.base.arrays import Codes, Floats, Singles
 from napari_mst.cube.colour import illuminant, measured_reflectances, srgb_response
 from napari_mst.light.seeing import known_lights
 from napari_mst.photo.cameras import GRID, load_cameras

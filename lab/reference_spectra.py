@@ -15,14 +15,14 @@ import numpy as np
 from scipy.ndimage import binary_erosion
 from tqdm import tqdm
 
-from napari_mst.arrays import Doubles, Floats, Indices, Mask, Singles
-from napari_mst.atomic_save import check_targets
+from napari_mst.base.arrays import Doubles, Floats, Indices, Mask, Singles
+from napari_mst.base.atomic_save import check_targets
+from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.cli.arguments import Command
 from napari_mst.cli.training import chosen_inputs, noted
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError, shown
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo

@@ -15,8 +15,8 @@ from lab.fit_photo import PhotoSettings, fit_photo_to_file
 from lab.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from lab.order import Order
 from lab.simulated import Simulated
+from napari_mst.base.errors import ModelError
 from napari_mst.cli.arguments import Command
-from napari_mst.errors import ModelError
 from napari_mst.training.fit import Fit, FitOptions, join_processes
 from napari_mst.training.settings import FitSettings
 

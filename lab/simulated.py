@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from napari_mst.arrays import Codes
+from napari_mst.base.arrays import Codes
 from napari_mst.cube.colour import linear_to_srgb, reflectances, srgb_response, srgb_to_linear
 from napari_mst.denoising.noise import SensorNoise
 from napari_mst.photo.cameras import GRID

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from napari_mst import errors
+from napari_mst.base import errors
 from napari_mst.cli.main import COMMANDS, parser_of
 from napari_mst.formats import FORMATS
 
-SOURCE = Path(errors.__file__).parent
+SOURCE = Path(errors.__file__).parents[1]
 ERRORS = {
     name
     for name, thing in vars(errors).items()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from napari_mst.arrays import Floats, Singles
+from napari_mst.base.arrays import Floats, Singles
 
 if TYPE_CHECKING:
     from napari_mst.engine.features import PhotoRows

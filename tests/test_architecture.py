@@ -23,7 +23,7 @@ TORCH_FREE = (
     "denoising.kernel",
     "denoising.noise",
     "denoising.non_local_means",
-    "errors",
+    "base.errors",
     "formats",
     "models",
     "photo.files",

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from napari_mst.base.errors import PhotoError, SaveError
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.batch.jobs import (
     BatchJob,
     check_names,
@@ -19,9 +21,7 @@ from napari_mst.batch.jobs import (
     plan_jobs,
 )
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube
-from napari_mst.progress import NO_PROGRESS, Progress
 
 
 def touched(folder: Path, *names: str) -> list[Path]:
@@ -171,7 +171,7 @@ import sys
 from pathlib import Path
 from napari_mst.batch.jobs import claimed
 from napari_mst.batch.jobs import BatchJob
-from napari_mst.progress import NO_PROGRESS
+from napari_mst.base.progress import NO_PROGRESS
 job = BatchJob(Path("a.png"), Path(sys.argv[1]), "a.png")
 with claimed(job, NO_PROGRESS, waits=False) as is_ours:
     print(is_ours, flush=True)

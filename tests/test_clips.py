@@ -20,10 +20,10 @@ import zarr
 from PIL import Image
 
 import napari_mst as nm
-from napari_mst import atomic_save, sandbox
+from napari_mst.base import atomic_save, sandbox
+from napari_mst.base.errors import CubeFileError, OutOfMemory, PhotoError, SaveError
 from napari_mst.batch.clips import _sampled, reconstruct_clip, write_clip
 from napari_mst.cli.main import main
-from napari_mst.errors import CubeFileError, OutOfMemory, PhotoError, SaveError
 from napari_mst.formats.zarr.reading import read_clip
 from napari_mst.photo import video as decoder
 from napari_mst.photo.frames import Frame, frames_of

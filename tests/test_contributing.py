@@ -18,11 +18,11 @@ from tests.plugin.reconstruct.manifest import preference
 from torch import nn
 
 from napari_mst import Reconstructor, load_model, read_cube, write_cube
-from napari_mst.arrays import Array, Codes
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.attention.pixels import PixelExplorer
+from napari_mst.base.arrays import Array, Codes
 from napari_mst.cli.arguments import add_arguments, called
 from napari_mst.cli.main import COMMANDS, main
 from napari_mst.cube import SpectralCube

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 import napari_mst as nm
-from napari_mst.errors import PhotoError
+from napari_mst.base.errors import PhotoError
 
 pytestmark = pytest.mark.docs
 

@@ -15,11 +15,11 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
+from napari_mst.base.errors import CubeFileError, NapariMstError, SaveError, harmless, plain
 from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.console import HarmlessStream, harmless_output
 from napari_mst.cli.main import main
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import CubeFileError, NapariMstError, SaveError, harmless, plain
 from napari_mst.formats import write_cube
 from napari_mst.models import ModelCard
 from napari_mst.models.seal import write_weights

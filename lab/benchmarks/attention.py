@@ -39,7 +39,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lab.cards import CARD
 from lab.simulated import Simulated
 from lab.training import calibrated
-from napari_mst.arrays import Codes, Floats
+from napari_mst.base.arrays import Codes, Floats
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan

@@ -14,7 +14,7 @@ import numpy as np
 
 from lab.benchmarks import common
 from lab.reference_spectra import taken_of
-from napari_mst.arrays import Doubles, Floats
+from napari_mst.base.arrays import Doubles, Floats
 from napari_mst.cube import SpectralCube
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from lab.benchmarks.published import PublishedMSTPlusPlus
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan

@@ -20,7 +20,7 @@ import psutil
 
 from lab.benchmarks import common
 from napari_mst import Reconstructor, load_model
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
 from napari_mst.denoising.blocks import Block, Tile, attend
 from napari_mst.denoising.kernel import CompiledBlock
 from napari_mst.denoising.noise import SensorNoise, estimated_noise

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lab.benchmarks import common
 from lab.simulated import Curriculum, SceneSimulator
-from napari_mst.arrays import Doubles, Floats, Indices, Singles
+from napari_mst.base.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.metrics import CORE_MEAN, core_pixels
 from napari_mst.models import load_model

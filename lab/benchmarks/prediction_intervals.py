@@ -20,7 +20,7 @@ import numpy as np
 
 from lab.benchmarks import common
 from lab.simulated import SceneSimulator
-from napari_mst.arrays import Floats, Mask
+from napari_mst.base.arrays import Floats, Mask
 from napari_mst.cube.metrics import core_pixels, mrae
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from lab.benchmarks import common
 from napari_mst import load_model
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
 from napari_mst.engine.fast_paths import table
 from napari_mst.engine.fast_paths.table import FAST_PATHS, Compute, FastPath
 from napari_mst.engine.features import PhotoRows

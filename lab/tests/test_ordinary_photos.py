@@ -14,7 +14,7 @@ from lab.ordinary_photos import (
     photograph,
     photograph_scene,
 )
-from napari_mst.arrays import Codes, Singles
+from napari_mst.base.arrays import Codes, Singles
 from napari_mst.cube.colour import render_srgb
 from napari_mst.photo.cameras import GRID
 

@@ -18,9 +18,9 @@ from lab.reference_spectra import (
     taken_of,
 )
 from lab.tests.conftest import Run
-from napari_mst.arrays import Indices
+from napari_mst.base.arrays import Indices
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
-from napari_mst.errors import SpectrumError
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.training.inputs import INPUTS

@@ -5,6 +5,8 @@
 
 from napari_mst import attention as attention
 from napari_mst import light as light
+from napari_mst.base.errors import NapariMstError as NapariMstError
+from napari_mst.base.progress import Progress as Progress
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube
 from napari_mst.cube.spectrum import Spectrum as Spectrum
@@ -12,7 +14,6 @@ from napari_mst.denoising.noise import estimated_noise as estimated_noise
 from napari_mst.denoising.non_local_means import non_local_means as non_local_means
 from napari_mst.denoising.non_local_means import non_local_weights as non_local_weights
 from napari_mst.engine.checking import check_network as check_network
-from napari_mst.errors import NapariMstError as NapariMstError
 from napari_mst.formats import read_cube as read_cube
 from napari_mst.formats import write_cube as write_cube
 from napari_mst.models.checkpoint import Model as Model
@@ -24,7 +25,6 @@ from napari_mst.photo.chart import find_chart as find_chart
 from napari_mst.photo.corrections import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.plugin.adding import add_cube as add_cube
-from napari_mst.progress import Progress as Progress
 from napari_mst.reconstruction.choosing import reconstruct as reconstruct
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
 from napari_mst.references.calibrating import Calibration as Calibration

@@ -16,11 +16,11 @@ from napari_mst.attention.explorer import AttentionExplorer, features
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import DESCRIPTIONS, OVERLAYS
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.errors import AttentionError, Cancelled
+from napari_mst.base.errors import AttentionError, Cancelled
+from napari_mst.base.progress import Progress
 from napari_mst.models import Model
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.preparing import prepared_job
 
 BLOCKS = (

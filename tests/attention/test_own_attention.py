@@ -14,7 +14,7 @@ from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.files import read_attention, write_attention
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.errors import AttentionError
+from napari_mst.base.errors import AttentionError
 from napari_mst.networks import Network
 from napari_mst.networks.attention.query import square, unmasked
 from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from napari_mst.attention.head_steps import patch_steps
+from napari_mst.base.errors import AttentionError
 from napari_mst.denoising.attention import attention, tokens
 from napari_mst.denoising.noise import SensorNoise
 from napari_mst.denoising.photos import Denoising
 from napari_mst.denoising.streaming import Filter
-from napari_mst.errors import AttentionError
 from napari_mst.photo.photo import Photo
 
 HOW = Denoising(SensorNoise(1e-3, 1e-5), 2.0)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from napari_mst import Model, Reconstructor, load_model
 from napari_mst.attention import pixels
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.errors import AttentionError
+from napari_mst.base.errors import AttentionError
 from napari_mst.networks.awan import AWAN
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 

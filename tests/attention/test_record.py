@@ -18,8 +18,8 @@ import tifffile
 from napari_mst.attention.files import read_attention, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention, attention_figure
+from napari_mst.base.errors import AttentionError, SaveError
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError, SaveError
 
 HISTORY = Provenance(
     model="mstpp-srgb", weights_sha256="ab12", source="photo.jpg", source_sha256="cd34"

@@ -13,8 +13,8 @@ from napari_mst import Reconstructor, load_model
 from napari_mst.attention.blocks import attention_blocks, record_attention
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.record import AttentionRecord, BlockAttention, block_title
+from napari_mst.base.errors import AttentionError, Cancelled
 from napari_mst.engine.run import Execution, run
-from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Network

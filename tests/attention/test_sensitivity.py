@@ -11,11 +11,11 @@ import torch
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.sensitivity import Value, mixing_matrices, reach
-from napari_mst.errors import AttentionError, Cancelled
+from napari_mst.base.errors import AttentionError, Cancelled
+from napari_mst.base.progress import Progress
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.preparing import prepared_job
 
 BAND, ROW, COLUMN = 15, 20, 69

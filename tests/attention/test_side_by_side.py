@@ -8,8 +8,8 @@ import pytest
 from napari_mst import Photo, non_local_means
 from napari_mst.attention.comparing import SideBySide, side_by_side
 from napari_mst.attention.record import attention_figure
+from napari_mst.base.errors import AttentionError, DenoisingError
 from napari_mst.cli.main import main
-from napari_mst.errors import AttentionError, DenoisingError
 
 H = 40.0
 SIZE, FILLED = (40, 46), (40, 48)  # the photo does not fill its last windows

@@ -10,7 +10,7 @@ import torch
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.blocks import record_attention
 from napari_mst.attention.what_if import AttentionChange, HeadEffects
-from napari_mst.errors import AttentionError
+from napari_mst.base.errors import AttentionError
 from napari_mst.networks import Network
 from napari_mst.networks.attention_spec import ChangedWeights, with_weights
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus

@@ -11,7 +11,7 @@ from tests.attention.test_pixels import heard, photo, reconstructor_of
 
 from napari_mst.attention.head_steps import MatrixStep, WindowSteps
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.errors import AttentionError
+from napari_mst.base.errors import AttentionError
 
 Matrix = NDArray[np.float64]
 BLOCK = "stages.0.encoder.1"

@@ -10,12 +10,12 @@ import safetensors.torch
 import torch
 from PIL import Image
 
+from napari_mst.base.progress import ProgressLike
 from napari_mst.cli.main import main
 from napari_mst.cube import SpectralCube
 from napari_mst.models import ModelCard
 from napari_mst.models.cards import card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.progress import ProgressLike
 from napari_mst.reconstruction.pipeline import PreparedPhoto
 
 RECONSTRUCT = PreparedPhoto.reconstruct

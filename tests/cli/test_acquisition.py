@@ -21,8 +21,8 @@ from napari_mst import (
     read_cube,
     write_spectra,
 )
-from napari_mst.arrays import Doubles
 from napari_mst.attention.files import read_attention
+from napari_mst.base.arrays import Doubles
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.spectrum import Origin
 from napari_mst.light.estimating import estimate_light

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from napari_mst.base.progress import Progress
 from napari_mst.cli.control_c import INTERRUPTED, asked_to_stop, end_at_control_c
-from napari_mst.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("control_c")
 

@@ -15,13 +15,13 @@ from PIL import Image
 from tests.cli.conftest import Run, assert_is_one_error
 
 from napari_mst import Provenance, SpectralCube, Spectrum, read_cube, write_cube, write_spectra
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CurveWarning
 from napari_mst.cli.console import warnings_noted
 from napari_mst.cli.options import DEFAULT_MODEL
 from napari_mst.cli.reconstruct import SUFFIXES
 from napari_mst.cube import metrics
 from napari_mst.cube.georeference import FIELD
-from napari_mst.errors import CurveWarning
 from napari_mst.models import MODELS
 from napari_mst.spectra.classification import classes
 from napari_mst.spectra.compare import Measure, error_map

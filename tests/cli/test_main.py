@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run, assert_is_one_error, raising, several
 
+from napari_mst.base.errors import Cancelled
+from napari_mst.base.progress import Progress
 from napari_mst.cli.arguments import DONE, REFUSED, UNWRITTEN, Command, add_arguments
 from napari_mst.cli.main import COMMANDS, main, parser_of
-from napari_mst.errors import Cancelled
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.pipeline import PreparedPhoto
 
 

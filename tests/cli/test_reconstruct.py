@@ -11,9 +11,9 @@ from PIL import Image
 from tests.cli.conftest import Run, assert_is_one_error, contents, raising
 
 import napari_mst
+from napari_mst.base.errors import OutOfMemory
 from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.engine.device import choose_device
-from napari_mst.errors import OutOfMemory
 from napari_mst.reconstruction.pipeline import PreparedPhoto
 
 

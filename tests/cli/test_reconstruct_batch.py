@@ -10,8 +10,8 @@ from PIL import Image
 from tests.cli.conftest import END, Run, assert_is_one_error, contents, counted, several
 
 import napari_mst
+from napari_mst.base.progress import ProgressLike
 from napari_mst.cube import SpectralCube
-from napari_mst.progress import ProgressLike
 from napari_mst.reconstruction.pipeline import PreparedPhoto
 
 

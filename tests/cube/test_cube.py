@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import napari_mst as nm
+from napari_mst.base.errors import CubeError, PhotoError
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
-from napari_mst.errors import CubeError, PhotoError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.photo import Photo, as_photo
 from napari_mst.references.colour_views import photo_of

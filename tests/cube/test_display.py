@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_mst.arrays import Codes
+from napari_mst.base.arrays import Codes
+from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CubeError, SpectrumError
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
 DATA = np.random.default_rng(0).random((31, 20, 30), dtype=np.float32)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tests.cube.test_xarray import CUBE, DATA, same
 
+from napari_mst.base.errors import CubeError
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.labelled import _axis_of
 from napari_mst.cube.parts import without
-from napari_mst.errors import CubeError
 
 
 def test_without_hyperspy_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import napari_mst as nm
+from napari_mst.base.errors import CubeFileError, OutOfMemory
 from napari_mst.cube import tables
 from napari_mst.cube.tables import parsed
-from napari_mst.errors import CubeFileError, OutOfMemory
 
 NAN = math.nan
 
@@ -144,7 +144,7 @@ READ = {
 }  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::napari_mst.errors.CurveWarning")
+@pytest.mark.filterwarnings("ignore::napari_mst.base.errors.CurveWarning")
 @pytest.mark.parametrize("name", READ)
 def test_a_layout_is_read_with_its_names_and_wavelengths(name: str, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CubeFileError, OutOfMemory
 from napari_mst.cube import SpectralCube, lazy
 from napari_mst.cube.lazy import Lazy, cached
-from napari_mst.errors import CubeFileError, OutOfMemory
 from napari_mst.formats import lazy_files
 from napari_mst.formats.lazy_files import in_file
 

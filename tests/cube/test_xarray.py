@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from napari_mst.base.errors import CubeError
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
-from napari_mst.errors import CubeError
 
 xarray = pytest.importorskip("xarray")
 

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 import napari_mst as nm
+from napari_mst.base.errors import Cancelled, DenoisingError, OutOfMemory
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.denoising import blocks, streaming
 from napari_mst.denoising.attention import attention, embedding, projections, tokens
 from napari_mst.denoising.blocks import Block, Tile
 from napari_mst.denoising.streaming import Filter, non_local_rows
-from napari_mst.errors import Cancelled, DenoisingError, OutOfMemory
-from napari_mst.progress import NO_PROGRESS, Progress
 
 Doubles = NDArray[np.float64]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from napari_mst import Photo
+from napari_mst.base.errors import DenoisingError
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.photos import (
     BEST_H,
@@ -17,7 +18,6 @@ from napari_mst.denoising.photos import (
     denoising_to_look_at,
     pixel_weights,
 )
-from napari_mst.errors import DenoisingError
 
 HOW = Denoising(SensorNoise(1e-3, 1e-5), 1.2)
 PIXELS = [(0, 0), (3, 39), (15, 20), (29, 1)]

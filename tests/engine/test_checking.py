@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst import Model, Reconstructor, check_network
-from napari_mst.errors import ModelError
+from napari_mst.base.errors import ModelError
 from napari_mst.models import ModelCard
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 from napari_mst.reconstruction import setup

@@ -5,13 +5,13 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 import torch
 
+from napari_mst.base.errors import DeviceError
 from napari_mst.engine.device import (
     DeviceChoice,
     available_devices,
     choose_device,
     has_bfloat16,
 )
-from napari_mst.errors import DeviceError
 
 
 def test_device_is_chosen_with_a_reason() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import memory
+from napari_mst.base import memory
 from napari_mst.engine import pages
 from napari_mst.engine.pages import KEPT, Kept
 from napari_mst.engine.run import run

@@ -13,6 +13,8 @@ import pytest
 import torch
 from tests.conftest import source_of
 
+from napari_mst.base.errors import OutOfMemory
+from napari_mst.base.progress import Progress
 from napari_mst.engine import plan as planning
 from napari_mst.engine import workers
 from napari_mst.engine.device import choose_device
@@ -20,9 +22,7 @@ from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import Slab
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
-from napari_mst.errors import OutOfMemory
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.progress import Progress
 
 CPU = torch.device("cpu")
 PUBLISHED = MSTPlusPlus().program()

@@ -12,14 +12,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.conftest import source_of
 
+from napari_mst.base.errors import Cancelled
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.engine import features
 from napari_mst.engine.plan import Place, Plan
 from napari_mst.engine.run import Execution, execute
 from napari_mst.engine.windows import cpu_tile
-from napari_mst.errors import Cancelled
 from napari_mst.networks import Network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
-from napari_mst.progress import Progress, ProgressLike, as_progress
 
 pytestmark = pytest.mark.usefixtures("executor")
 

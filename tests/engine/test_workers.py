@@ -12,18 +12,18 @@ import torch
 from tests.conftest import source_of
 from threadpoolctl import threadpool_info
 
+from napari_mst.base.errors import DeviceError
+from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.engine.plan import STREAMS, Plan
 from napari_mst.engine.run import EXACT_SETTINGS, Execution, exact_products, execute
 from napari_mst.engine.windows import Window, tiles
 from napari_mst.engine.workers import Workers
-from napari_mst.errors import DeviceError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.progress import NO_PROGRESS
 
 FAULTS = """
 import resource, torch
 from napari_mst.engine.workers import Workers
-from napari_mst.progress import NO_PROGRESS
+from napari_mst.base.progress import NO_PROGRESS
 torch.set_num_threads(2)
 with Workers(torch.device("cpu"), 1, NO_PROGRESS) as workers:
     work = lambda tile: sum(torch.ones(300_000) for _ in range(8)).sum().item()

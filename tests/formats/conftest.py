@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from napari_mst.errors import CubeFileError
+from napari_mst.base.errors import CubeFileError
 from napari_mst.formats import read_cube
 
 

@@ -13,11 +13,11 @@ import tifffile
 import xarray
 from scipy.io import savemat
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import ChoiceNeeded, CubeFileError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import known
 from napari_mst.cube.georeference import FIELD, Georeference
-from napari_mst.errors import ChoiceNeeded, CubeFileError
 from napari_mst.formats import read_cube
 
 RNG = np.random.default_rng(0)

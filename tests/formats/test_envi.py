@@ -12,11 +12,11 @@ import spectral.io.envi as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CubeFileError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
-from napari_mst.errors import CubeFileError
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.envi.header import TYPES
 from napari_mst.formats.record import CHANGED

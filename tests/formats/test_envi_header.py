@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.formats.conftest import refuse
 
+from napari_mst.base.errors import SaveError
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SaveError
 from napari_mst.formats import find_format, read_cube, write_cube
 
 FIELDS = {

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from napari_mst import formats
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.cube import Provenance, SpectralCube, lazy
 from napari_mst.cube.lazy import Lazy
-from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import (
     FORMATS,
     Format,

@@ -31,7 +31,7 @@ CHILD = """
 import json, os, pathlib, resource, signal, sys, warnings
 import numpy as np, psutil
 import tifffile, h5py, scipy.io, rasterio, zarr
-from napari_mst.errors import CubeFileError
+from napari_mst.base.errors import CubeFileError
 from napari_mst.formats import read_cube
 from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED
 

@@ -15,9 +15,9 @@ import pytest
 from scipy.io import loadmat, savemat
 from tests.formats.conftest import bad_input, refuse
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CubeFileError, OutOfMemory
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import CubeFileError, OutOfMemory
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.matlab import cubes
 from napari_mst.formats.matlab.stored import CLASSES
@@ -275,10 +275,10 @@ def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(
     code = f"""
 import json, resource, psutil, h5py, pathlib
 from unittest.mock import patch
-from napari_mst.sandbox import answers, limit_memory
+from napari_mst.base.sandbox import answers, limit_memory
 {limit if is_outside else ""}
 room = lambda room: limit_memory({"room" if is_outside else "2**27"})
-with patch("napari_mst.sandbox.limit_memory", room):
+with patch("napari_mst.base.sandbox.limit_memory", room):
     path = pathlib.Path({str(tmp_path / "a.mat")!r})
     function = "napari_mst.formats.matlab.cubes:answer"
     print(json.dumps(next(answers(function, path, [[None, None, 0], 2**32, 2**32]))[0]))

@@ -10,11 +10,11 @@ import pytest
 import rasterio
 import xarray
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CubeFileError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
-from napari_mst.errors import CubeFileError
 from napari_mst.formats import numbers, read_cube, write_cube
 
 RNG = np.random.default_rng(0)

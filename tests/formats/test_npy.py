@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from napari_mst.base.errors import ChoiceNeeded, CubeFileError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
-from napari_mst.errors import ChoiceNeeded, CubeFileError
 from napari_mst.formats import numbers, read_cube, write_cube
 from napari_mst.formats.record import OWN
 

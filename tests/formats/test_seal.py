@@ -14,8 +14,8 @@ import rasterio
 import tifffile
 import zarr
 
+from napari_mst.base.errors import CubeFileError
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.formats.matlab import cubes
 from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 from tests.formats.conftest import bad_input, refuse
 
+from napari_mst.base.errors import SaveError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
-from napari_mst.errors import SaveError
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.record import CHANGED
 from napari_mst.formats.tiff import reading, writing
@@ -517,7 +517,7 @@ def test_a_stack_that_does_not_fit_into_memory_is_not_called_damaged(tmp_path: P
     )
     code = f"""
 import resource, psutil, tifffile, imagecodecs, scipy, h5py
-from napari_mst.errors import OutOfMemory
+from napari_mst.base.errors import OutOfMemory
 from napari_mst.formats import read_cube
 resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**26,) * 2)
 try:

@@ -17,10 +17,10 @@ import pytest
 import zarr as judge
 from tests.formats.conftest import bad_input, refuse
 
-from napari_mst import atomic_save
+from napari_mst.base import atomic_save
+from napari_mst.base.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
-from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import check_target, find_format, numbers, read_cube, write_cube
 from napari_mst.formats.record import CHANGED
 from napari_mst.formats.zarr import reading

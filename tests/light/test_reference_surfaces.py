@@ -6,8 +6,8 @@ import pytest
 import napari_mst as nm
 from lab.lights import HELD_OUT_LIGHTS
 from lab.simulated import SceneSimulator
-from napari_mst.arrays import Doubles
-from napari_mst.errors import PhotoError
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import PhotoError
 from napari_mst.light import estimating
 from napari_mst.light.seeing import light_table
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response

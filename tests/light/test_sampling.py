@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
 from napari_mst.light.seeing import sampled
 from napari_mst.photo.photo import Photo
 

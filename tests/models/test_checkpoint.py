@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import save, save_file
 from torch import Tensor
 
-from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
+from napari_mst.base.errors import CheckpointError, ModelError, OutOfMemory
 from napari_mst.models import MODELS, ModelCard, checkpoint, load_model, reading
 from napari_mst.models.cards import (
     PUBLISHED,

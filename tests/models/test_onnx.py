@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from napari_mst import Model, Reconstructor, load_model
+from napari_mst.base.errors import CheckpointError, ModelError, SaveError
 from napari_mst.cli.main import main
 from napari_mst.engine.run import Execution
-from napari_mst.errors import CheckpointError, ModelError, SaveError
 from napari_mst.models import onnx_file
 from napari_mst.models.cards import ModelCard, card_to_metadata
 from napari_mst.models.onnx_file import read_onnx, write_onnx

@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from napari_mst.errors import CheckpointError
+from napari_mst.base.errors import CheckpointError
 from napari_mst.models import ModelCard, load_model
 from napari_mst.models.cards import WEIGHTS
 from napari_mst.models.seal import BUNDLED, check_bundled, check_seal, write_weights

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save
 
 from napari_mst import load_model
-from napari_mst.errors import CheckpointError
+from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import camera_response

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from napari_mst import Model, NapariMstError, Reconstructor, load_model
 from napari_mst.attention.blocks import record_attention
+from napari_mst.base.errors import ModelError
 from napari_mst.engine.run import Execution
-from napari_mst.errors import ModelError
 from napari_mst.models import MODELS
 from napari_mst.networks.measured import MeasuredNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus

@@ -10,8 +10,8 @@ from tests.conftest import source_of
 from torch import Tensor
 from torch.nn import functional as F
 
+from napari_mst.base.errors import ModelError
 from napari_mst.engine.run import execute
-from napari_mst.errors import ModelError
 from napari_mst.models import load_model
 from napari_mst.networks.attention.spectral import SpectralAttention, gram
 from napari_mst.networks.layout import renamed

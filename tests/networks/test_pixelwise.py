@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from napari_mst.errors import CheckpointError
+from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.pixelwise import LIMIT, PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
 

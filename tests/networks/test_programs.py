@@ -20,6 +20,8 @@ from torch.nn import functional as F
 
 from napari_mst import Reconstructor, load_model, read_cube
 from napari_mst.attention.blocks import attention_blocks
+from napari_mst.base.errors import Cancelled, ModelError, OutOfMemory
+from napari_mst.base.progress import Progress
 from napari_mst.cli.main import main
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.device import computes_in
@@ -27,7 +29,6 @@ from napari_mst.engine.plan import Place, Plan, PlannedRun, make_plan
 from napari_mst.engine.run import Execution, execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.engine.windows import Window
-from napari_mst.errors import Cancelled, ModelError, OutOfMemory
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS
@@ -51,7 +52,6 @@ from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
-from napari_mst.progress import Progress
 
 CPU = torch.device("cpu")
 

@@ -16,8 +16,8 @@ from tests.conftest import source_of, weight_of
 from tests.networks.test_programs import CPU, built, photo_of
 
 from napari_mst import load_model
+from napari_mst.base.errors import CheckpointError
 from napari_mst.engine.run import execute
-from napari_mst.errors import CheckpointError
 from napari_mst.networks import NETWORKS
 
 OTHER_NAMES = {"hscnn_plus": "hscnn+", "mst_plus_plus": "mst++"}

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.errors import CheckpointError
+from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.attention.class_token import MultiHeadAttention, rollout
 from napari_mst.networks.vision_transformer import (
     TransformerHyperparameters,

@@ -24,7 +24,7 @@ from tests.photo.conftest import (
     turned,
 )
 
-from napari_mst.errors import PhotoError
+from napari_mst.base.errors import PhotoError
 from napari_mst.photo.photo import as_photo
 
 

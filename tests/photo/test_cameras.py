@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from napari_mst.base.errors import CameraError
 from napari_mst.cube.colour import illuminant, srgb_response
-from napari_mst.errors import CameraError
 from napari_mst.photo.cameras import (
     BALANCED,
     GRID,

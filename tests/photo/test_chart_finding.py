@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from napari_mst import Chart, Photo, calibrate, find_chart
-from napari_mst.errors import PhotoError
+from napari_mst.base.errors import PhotoError
 from napari_mst.photo.chart import CHARTS, grids
 
 REAL = Path(__file__).parents[2] / "../shared/data/charts"

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 import napari_mst as nm
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import PhotoError
 from napari_mst.cli.main import main
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.errors import PhotoError
 
 GREYS = (0.03, 0.09, 0.19, 0.36, 0.59, 0.88)
 SIDE = 10

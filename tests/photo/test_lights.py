@@ -4,8 +4,8 @@ import colour
 import numpy as np
 import pytest
 
+from napari_mst.base.errors import CameraError
 from napari_mst.cube.colour import illuminant, stored
-from napari_mst.errors import CameraError
 from napari_mst.photo.cameras import (
     ESTIMATED,
     GRID,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_mst.errors import PhotoError
+from napari_mst.base.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 
 RNG = np.random.default_rng(0)

@@ -16,9 +16,9 @@ import tifffile
 from PIL import Image, ImageCms
 from tests.photo.conftest import DEPTHS, RGB8, RGB16, RGBF, Array, Make, pillow, planar, png16, tiff
 
+from napari_mst.base.errors import PhotoError
 from napari_mst.batch.jobs import find_photos
 from napari_mst.cube.lazy import mapped
-from napari_mst.errors import PhotoError
 from napari_mst.photo import files, values
 from napari_mst.photo.files import camera_named_in, orientation
 from napari_mst.photo.photo import Photo, as_photo

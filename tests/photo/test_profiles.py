@@ -13,7 +13,7 @@ import tifffile
 from PIL import Image
 from tests.photo.conftest import Array
 
-from napari_mst.errors import PhotoError
+from napari_mst.base.errors import PhotoError
 from napari_mst.formats import read_cube
 from napari_mst.photo.files import is_shown_otherwise, shown_pages
 from napari_mst.photo.photo import Photo

@@ -24,9 +24,9 @@ from tests.raw_photos import (
 )
 
 import napari_mst
-from napari_mst import sandbox
+from napari_mst.base import sandbox
+from napari_mst.base.errors import NapariMstError, PhotoError
 from napari_mst.batch.jobs import find_photos
-from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.photo import raw
 from napari_mst.photo.files import camera_named_in, is_shown_otherwise, orientation, shown_pages
 from napari_mst.photo.photo import Photo
@@ -292,7 +292,7 @@ def test_libraw_gets_the_memory_that_its_pixels_need_and_no_more(tmp_path: Path)
     path = write_dng(tmp_path / "photo.dng", halves(3000, 4000))
     code = f"""
 import json, pathlib, sys
-from napari_mst.sandbox import answers
+from napari_mst.base.sandbox import answers
 from napari_mst.photo import raw
 raw.sandbox.ROOM_BYTES, raw._PIXEL_BYTES = 2**26, int(sys.argv[1])
 path = pathlib.Path({str(path)!r})

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from napari_mst import Acquisition, FlatField, Photo
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CameraError, PhotoError
 from napari_mst.cube.colour import reflectances, stored
-from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
 from napari_mst.photo.raw import Shot
 from napari_mst.photo.white import GreyPatch, acquisition_from_patch

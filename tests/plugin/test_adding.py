@@ -13,7 +13,7 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import picks_in
 
 import napari_mst as nm
-from napari_mst.errors import CubeError
+from napari_mst.base.errors import CubeError
 from napari_mst.formats import write_cube
 from napari_mst.plugin.files.opening import open_paths
 from napari_mst.plugin.viewer import picks

@@ -10,7 +10,7 @@ import pytest
 from napari.layers import Image
 from tests.plugin.conftest import Desk
 
-from napari_mst.errors import OutOfMemory
+from napari_mst.base.errors import OutOfMemory
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct.form import DeviceEntry
 from napari_mst.plugin.viewer.photos import LayerPhoto

@@ -9,7 +9,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from tests.plugin.in_viewer import active_in, cube_in, picks_in, picture_in
 
-from napari_mst.errors import Cancelled, OutOfMemory, SpectrumError
+from napari_mst.base.errors import Cancelled, OutOfMemory, SpectrumError
 from napari_mst.formats import read_cube
 from napari_mst.models import load_model
 from napari_mst.plugin.files import saving

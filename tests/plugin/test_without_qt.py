@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention
+from napari_mst.base.errors import AttentionError, CameraError, OutOfMemory, PhotoError, plain
 from napari_mst.cube import Provenance
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.errors import AttentionError, CameraError, OutOfMemory, PhotoError, plain
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition
 from napari_mst.plugin.attention.attention_model import (
     NO_RUN,

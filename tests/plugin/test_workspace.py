@@ -29,8 +29,8 @@ from superqt import QLabeledDoubleSlider
 from tests.plugin.conftest import GatedJob, make_cube
 from tests.plugin.in_viewer import active_in, add_cube, picks_in, picture_in
 
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import SpectrumError
 from napari_mst.formats import write_cube
 from napari_mst.photo.cameras import ESTIMATED, Acquisition
 from napari_mst.photo.raw import Shot

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst.arrays import Codes, Floats, Singles
+from napari_mst.base.arrays import Codes, Floats, Singles
 from napari_mst.engine.features import Slab
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from napari_mst import Acquisition, Photo, Reconstructor
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CameraError, PhotoError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, reflectances
-from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import Model
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.networks.camera import CameraNetwork

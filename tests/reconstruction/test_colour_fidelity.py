@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import napari_mst
+from napari_mst.base.errors import Cancelled
+from napari_mst.base.progress import Progress
 from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
 from napari_mst.cube.lazy import mapped
-from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.colour_fidelity import correction, noise
 from napari_mst.reconstruction.colour_fidelity.code_cells import (
     HALF_CODE,

@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 
 import napari_mst as nm
 from lab.simulated import SceneSimulator
+from napari_mst.base.errors import CameraError, ModelError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.errors import CameraError, ModelError
 from napari_mst.models import Model
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, unbalanced_response

@@ -12,17 +12,17 @@ from PIL import Image
 
 from lab.simulated import SceneSimulator
 from napari_mst import load_model, prediction_intervals
+from napari_mst.base.errors import Cancelled, CubeError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import UNCALIBRATED
-from napari_mst.errors import Cancelled, CubeError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import MODELS
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, PHOTOGRAPHED
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.model_intervals import (
     STRAY,
     has_model_band,

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from napari_mst import Model, Reconstructor, load_model, read_cube, write_cube
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import Cancelled, ModelError
+from napari_mst.base.progress import Progress
 from napari_mst.cube.lazy import Lazy
 from napari_mst.denoising import photos
 from napari_mst.denoising.photos import denoised_photo
 from napari_mst.engine.crop import execute_crop
 from napari_mst.engine.device import choose_device
-from napari_mst.errors import Cancelled, ModelError
 from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.progress import Progress
 from napari_mst.reconstruction import on_demand, statistics
 
 SHAPE = (150, 170)

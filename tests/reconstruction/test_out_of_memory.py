@@ -8,14 +8,14 @@ import pytest
 import torch
 from tests.reconstruction.conftest import PHOTO, run_out_of_memory, small_model
 
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
+from napari_mst.base.errors import OutOfMemory
+from napari_mst.base.memory import is_out_of_memory
+from napari_mst.base.progress import Progress
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows, Slab
 from napari_mst.engine.plan import Plan
-from napari_mst.errors import OutOfMemory
-from napari_mst.memory import is_out_of_memory
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.reconstruction.setup import Setup

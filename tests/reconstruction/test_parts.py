@@ -13,8 +13,8 @@ from tests.reconstruction.conftest import (
     small_model,
 )
 
+from napari_mst.base.errors import PhotoError
 from napari_mst.cube.georeference import FIELD, Georeference
-from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
 

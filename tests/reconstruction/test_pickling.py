@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from napari_mst import Acquisition, Model, Photo, Reconstructor, load_model
-from napari_mst.errors import OutOfMemory
+from napari_mst.base.errors import OutOfMemory
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (21, 34, 3), dtype=np.uint8)
 CAPTURE = Acquisition("Nikon_D5100", "A", white=180.0)

@@ -10,13 +10,13 @@ from tests.reconstruction.conftest import PHOTO, assert_close, small_model
 
 from napari_mst import load_model
 from napari_mst.attention.explorer import AttentionExplorer
+from napari_mst.base.errors import AttentionError, Cancelled, DeviceError, ModelError, OutOfMemory
+from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance
 from napari_mst.engine import run as engine_run
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.fast_paths import native
-from napari_mst.errors import AttentionError, Cancelled, DeviceError, ModelError, OutOfMemory
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 needs_bfloat16 = pytest.mark.skipif(

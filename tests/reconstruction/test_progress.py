@@ -10,10 +10,10 @@ import pytest
 from tests.reconstruction.conftest import PHOTO, small_model
 
 from napari_mst import load_model
+from napari_mst.base.errors import Cancelled
+from napari_mst.base.progress import Progress
 from napari_mst.engine.fast_paths import native
-from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import Progress
 from napari_mst.reconstruction import setup
 from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor

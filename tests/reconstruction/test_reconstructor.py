@@ -15,8 +15,8 @@ from tests.reconstruction.conftest import (
 )
 
 from napari_mst import load_model
+from napari_mst.base.errors import PhotoError
 from napari_mst.cube import NANOMETRES
-from napari_mst.errors import PhotoError
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 CODES = PHOTO / 255

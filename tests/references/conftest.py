@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lab.simulated import Curriculum, SceneSimulator
-from napari_mst.arrays import Codes, Doubles, Singles
+from napari_mst.base.arrays import Codes, Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.metrics import mrae

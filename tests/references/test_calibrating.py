@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from napari_mst import Acquisition, Chart, Photo, calibrate
+from napari_mst.base.errors import CameraError, PhotoError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import colour_matching_functions, linear_to_srgb, srgb_response
-from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import GRID, camera_response, chart_responses, unbalanced_response
 from napari_mst.photo.chart import CHARTS as KINDS
 from napari_mst.photo.chart import chart_colours

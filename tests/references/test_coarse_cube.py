@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tests.references.conftest import Scene
 
-from napari_mst.arrays import Floats
+from napari_mst.base.arrays import Floats
+from napari_mst.base.errors import CubeError
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeError
 from napari_mst.reconstruction.colour_fidelity import code_cells
 from napari_mst.references import coarse_cube
 from napari_mst.references.coarse_cube import best_shift, edges_of, refine_with_cube, spread_between

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.references.conftest import Scene
 
-from napari_mst.errors import CubeError
+from napari_mst.base.errors import CubeError
 from napari_mst.photo.photo import as_photo
 from napari_mst.references.colour_views import Part, Parts
 from napari_mst.references.intervals import interval_width, prediction_intervals

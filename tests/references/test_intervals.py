@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.references.conftest import Scene, simulated
 
+from napari_mst.base.errors import CubeError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_pixels
-from napari_mst.errors import CubeError
 from napari_mst.models import load_model
 from napari_mst.reconstruction import model_intervals as of_models
 from napari_mst.reconstruction.reconstructor import Reconstructor

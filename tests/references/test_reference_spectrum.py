@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError
 from napari_mst.references.reference_spectrum import (
     ReferenceSpectrum,
     at_wavelengths,

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from tests.references.conftest import Scene
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import Cancelled, CubeError, PhotoError, SpectrumError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import render_srgb
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.colour_fidelity import code_cells
 from napari_mst.references.coarse_cube import refine_with_cube
 from napari_mst.references.process import (

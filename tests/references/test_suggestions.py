@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.references.conftest import Scene
 
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import SpectrumError
 from napari_mst.references.process import KERNEL
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refining import refine

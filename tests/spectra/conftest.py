@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
 from napari_mst.cube.spectrum import Spectrum
 
 

@@ -8,9 +8,9 @@ import pytest
 import spectral
 from tests.spectra.conftest import bounds
 
+from napari_mst.base.errors import Cancelled, SpectrumError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube, metrics
-from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.progress import Progress
 from napari_mst.spectra import means, strips
 from napari_mst.spectra.compare import (
     Scores,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from napari_mst.base.errors import DenoisingError
 from napari_mst.cube import SpectralCube
 from napari_mst.denoising.non_local_means import non_local_means
-from napari_mst.errors import DenoisingError
 from napari_mst.spectra.maps import denoised
 from napari_mst.spectra.statistics import band_noise
 

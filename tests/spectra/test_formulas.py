@@ -5,9 +5,9 @@ import pytest
 from scipy.interpolate import interp1d
 
 import napari_mst as nm
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
-from napari_mst.progress import NO_PROGRESS
 from napari_mst.spectra import formulas
 from napari_mst.spectra.maps import index
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.spectra.conftest import bounds
 
+from napari_mst.base.errors import Cancelled, SpectrumError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.progress import Progress
 from napari_mst.spectra import means
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.means import Spread

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import napari_mst as nm
-from napari_mst.errors import CubeFileError, CurveWarning
+from napari_mst.base.errors import CubeFileError, CurveWarning
 
 ECOSTRESS = """Name: Abies concolor
 Type: vegetation

@@ -11,11 +11,11 @@ import pytest
 from tests.spectra.conftest import bounds, curve
 
 import napari_mst as nm
+from napari_mst.base.errors import Cancelled, CubeError, SpectrumError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
-from napari_mst.errors import Cancelled, CubeError, SpectrumError
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import Progress
 from napari_mst.spectra.classification import MOST_CLASSES
 from napari_mst.spectra.label_table import label_table
 from napari_mst.spectra.library import colour_checker

@@ -5,8 +5,8 @@ import pytest
 import spectral
 from tests.spectra.conftest import curve
 
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError
 from napari_mst.spectra.classification import best_matches
 from napari_mst.spectra.library import colour_checker
 

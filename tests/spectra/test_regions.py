@@ -12,9 +12,9 @@ from skimage.draw import polygon2mask
 from skimage.measure import regionprops
 from tests.spectra.conftest import bounds
 
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.errors import SpectrumError
 from napari_mst.spectra import means
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 

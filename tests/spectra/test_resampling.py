@@ -8,10 +8,10 @@ import pytest
 from scipy.integrate import quad
 
 from napari_mst import resample
+from napari_mst.base.errors import Cancelled, CubeError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import Cancelled, CubeError
-from napari_mst.progress import Progress
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
 DATA = np.random.default_rng(0).random((31, 40, 30), dtype=np.float32)

@@ -8,10 +8,10 @@ import pytest
 import spectral
 from tests.spectra.conftest import curve
 
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError
-from napari_mst.progress import NO_PROGRESS
 from napari_mst.spectra import maps, statistics, strips
 
 WAVELENGTHS = np.linspace(400, 700, 8)

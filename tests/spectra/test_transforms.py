@@ -16,10 +16,10 @@ from sklearn.preprocessing import normalize
 from tests.spectra.conftest import bounds, curve
 
 import napari_mst as nm
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import mapped
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError
 from napari_mst.formats import numbers
 from napari_mst.spectra import strips
 from napari_mst.spectra.transforms import (

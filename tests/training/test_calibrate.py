@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file
 from tests.training.conftest import smooth_scene
 
-from napari_mst.errors import CheckpointError
+from napari_mst.base.errors import CheckpointError
 from napari_mst.models import load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, WEIGHTS
 from napari_mst.training import calibrate

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tests.training.conftest import scene_of, smooth_scene
 
-from napari_mst.arrays import Array, Codes, Doubles, Floats
+from napari_mst.base.arrays import Array, Codes, Doubles, Floats
+from napari_mst.base.errors import CubeFileError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_to_linear
-from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.training.inputs import INPUTS, Input, camera_inputs

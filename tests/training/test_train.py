@@ -18,9 +18,9 @@ import torch
 from tests.training.conftest import scene_of, smooth_scene
 
 from napari_mst import load_model
+from napari_mst.base.errors import CameraError, CubeFileError, ModelError
 from napari_mst.cli import main as cli
 from napari_mst.cube.colour import SRGB_D65, srgb_response
-from napari_mst.errors import CameraError, CubeFileError, ModelError
 from napari_mst.models.cards import FACTOR, NOISE, WEIGHTS
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
-from napari_mst.arrays import Singles
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
-from napari_mst.errors import AttentionError, shown
+from napari_mst.base.arrays import Singles
+from napari_mst.base.errors import AttentionError, shown
 from napari_mst.networks.attention_spec import AttentionSpec
 from napari_mst.networks.network import Pass, Program
 

@@ -10,22 +10,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import Attending, attention_blocks, check_name, record_attention
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import FEATURES, OVERLAYS, SENSITIVITY, Caption
 from napari_mst.attention.probe import HeadProbe, tapped
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
+from napari_mst.base.arrays import Floats, Singles
+from napari_mst.base.errors import AttentionError, shown
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube import Provenance
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
-from napari_mst.errors import AttentionError, shown
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
-from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 PICTURE = 160
@@ -63,7 +63,7 @@ class PhotoExplorer:
 
         Examples
         --------
-        >>> from napari_mst.progress import Progress
+        >>> from napari_mst.base.progress import Progress
         >>> photo = np.full((16, 16, 3), 128, np.uint8)
         >>> explorer = nm.attention.Explorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
         >>> shares = []

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_mst import atomic_save
-from napari_mst.arrays import Array, Singles
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
+from napari_mst.base import atomic_save
+from napari_mst.base.arrays import Array, Singles
+from napari_mst.base.errors import AttentionError, OutOfMemory, shown
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError, OutOfMemory, shown
 from napari_mst.formats.numpy_files import read_arrays
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Brief, Singles
 from napari_mst.attention.record import BlockAttention
+from napari_mst.base.arrays import Brief, Singles
+from napari_mst.base.errors import AttentionError
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError
 
 
 @dataclass(frozen=True)

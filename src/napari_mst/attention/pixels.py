@@ -15,17 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst.arrays import Floats
 from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks, record_attention
 from napari_mst.attention.explorer import PhotoExplorer
 from napari_mst.attention.head_steps import PixelWeights, WindowSteps, window_steps
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.base.arrays import Floats
+from napari_mst.base.errors import AttentionError, shown
+from napari_mst.base.memory import free_host_memory
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole
-from napari_mst.errors import AttentionError, shown
-from napari_mst.memory import free_host_memory
 from napari_mst.networks.attention.blocks import WindowBlock
 from napari_mst.networks.attention.query import check_query
 from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats, Singles
+from napari_mst.base.arrays import Doubles, Floats, Singles
+from napari_mst.base.errors import AttentionError, shown
 from napari_mst.cube import Provenance
 from napari_mst.cube.showing import new_figure
-from napari_mst.errors import AttentionError, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from napari_mst.arrays import Singles
 from napari_mst.attention.blocks import attentions
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.base.arrays import Singles
+from napari_mst.base.errors import AttentionError, shown
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window
-from napari_mst.errors import AttentionError, shown
 from napari_mst.networks.network import Folded, Pass, Program, reflected_index
-from napari_mst.progress import NO_PROGRESS, Progress
 
 
 class Value(NamedTuple):

@@ -13,17 +13,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import check_name
 from napari_mst.attention.explorer import PhotoExplorer
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.base.arrays import Floats, Singles
+from napari_mst.base.errors import AttentionError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError
 from napari_mst.networks.attention_spec import AttentionSpec, ChangedWeights, with_weights
 from napari_mst.networks.network import Program
-from napari_mst.progress import Progress
 
 NO_SOFTMAX = (
     "Expected a network with attention whose weights can be made equal, got one without a softmax "

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst import atomic_save
+from napari_mst.base import atomic_save
+from napari_mst.base.errors import NapariMstError, PhotoError
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.formats.zarr.reading import check_installed, is_zarr
 from napari_mst.formats.zarr.writing import CubeClip, write_frames
 from napari_mst.photo.frames import Frame
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.reconstruction.statistics import added_up
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from napari_mst.cube import Provenance
-from napari_mst.errors import (
+from napari_mst.base.errors import (
     ChoiceNeeded,
     ColourPhoto,
     NapariMstError,
@@ -23,11 +22,12 @@ from napari_mst.errors import (
     SaveError,
     shown,
 )
+from napari_mst.base.progress import Progress
+from napari_mst.cube import Provenance
 from napari_mst.formats import FORMATS, check_target, find_format, is_own_cube, read_cube
 from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import RAW_SUFFIXES
-from napari_mst.progress import Progress
 
 PHOTO_SUFFIXES = (
     *(".avif", ".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"),

@@ -22,6 +22,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import NamedTuple
 
+from napari_mst.base.errors import Cancelled, NapariMstError, shown
+from napari_mst.base.progress import Progress
 from napari_mst.batch.jobs import (
     BatchJob,
     Report,
@@ -32,9 +34,7 @@ from napari_mst.batch.jobs import (
     set_aside,
 )
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import Cancelled, NapariMstError, shown
 from napari_mst.formats import write_cube
-from napari_mst.progress import Progress
 
 
 @dataclass(frozen=True)

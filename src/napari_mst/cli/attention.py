@@ -5,18 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from napari_mst import atomic_save
 from napari_mst.attention.files import write_attention, write_figure, write_maps
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.base import atomic_save
+from napari_mst.base.errors import AttentionError, PhotoError, SaveError, shown
+from napari_mst.base.progress import Progress
 from napari_mst.batch.jobs import find_photos
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
 from napari_mst.cli.photos import UNANSWERED, AcquisitionAnswers, PhotoOptions, load_reconstructor
-from napari_mst.errors import AttentionError, PhotoError, SaveError, shown
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:

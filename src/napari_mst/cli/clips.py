@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from napari_mst import atomic_save
+from napari_mst.base import atomic_save
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel

@@ -10,9 +10,9 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from napari_mst.base.errors import CurveWarning, harmless, shown
+from napari_mst.base.progress import Progress
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.errors import CurveWarning, harmless, shown
-from napari_mst.progress import Progress
 
 BAR = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from napari_mst.progress import Progress
+from napari_mst.base.progress import Progress
 
 INTERRUPTED = 130
 """Exit status: 128 and the number of SIGINT, as in a shell."""

@@ -10,13 +10,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from napari_mst.base.errors import NapariMstError, shown
+from napari_mst.base.memory import free_host_memory
 from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.console import note, print_json
 from napari_mst.cli.options import DEFAULT_MODEL
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, shown
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
-from napari_mst.memory import free_host_memory
 from napari_mst.models import MODELS
 from napari_mst.models.cards import LIGHT_MODELS
 from napari_mst.photo.cameras import load_cameras, load_illuminants

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Literal
 
 from napari_mst import __version__
+from napari_mst.base.errors import Cancelled, NapariMstError, shown
 from napari_mst.cli.arguments import (
     DONE,
     REFUSED,
@@ -26,7 +27,6 @@ from napari_mst.cli.arguments import (
 )
 from napari_mst.cli.console import harmless_output, report, warnings_noted
 from napari_mst.cli.control_c import INTERRUPTED
-from napari_mst.errors import Cancelled, NapariMstError, shown
 
 
 def complete(shell: Literal["bash", "zsh", "tcsh"]) -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from napari_mst.base.errors import CubeFileError, SpectrumError, shown
 from napari_mst.cli.console import note
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CubeFileError, SpectrumError, shown
 from napari_mst.formats.options import ReadOptions
 from napari_mst.models.cards import MODELS
 

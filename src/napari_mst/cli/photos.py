@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from napari_mst.base.errors import CameraError, PhotoError, SpectrumError, shown
+from napari_mst.base.progress import Progress
 from napari_mst.cli.console import note, report
 from napari_mst.cli.options import Pixel, pixel_of, placed
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CameraError, PhotoError, SpectrumError, shown
 from napari_mst.models.cards import model_for
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Acquisition, matching_camera
 from napari_mst.photo.chart import CHARTS, Chart, find_chart
@@ -25,7 +26,6 @@ from napari_mst.photo.white import (
     acquisition_from_frame,
     acquisition_from_patch,
 )
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import RunOptions, rectangle
 from napari_mst.spectra.library import read_spectra
 

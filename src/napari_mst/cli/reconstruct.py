@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from napari_mst.base.errors import ModelError, SaveError, shown
+from napari_mst.base.memory import free_host_memory
+from napari_mst.base.progress import Progress
 from napari_mst.batch import processes
 from napari_mst.batch.jobs import (
     ASIDE,
@@ -29,10 +32,7 @@ from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import Output
 from napari_mst.cli.photos import UNANSWERED, AcquisitionAnswers, PhotoOptions, load_reconstructor
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import ModelError, SaveError, shown
 from napari_mst.formats import FORMATS, read_cube
-from napari_mst.memory import free_host_memory
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from tqdm import tqdm
 
-from napari_mst.atomic_save import check_targets
+from napari_mst.base.atomic_save import check_targets
+from napari_mst.base.errors import CameraError, ModelError
 from napari_mst.cli.console import note
-from napari_mst.errors import CameraError, ModelError
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import Acquisition, spelled

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Singles, doubles
+from napari_mst.base.arrays import Doubles, Floats, Singles, doubles
 
 XYZ_TO_SRGB = np.array(
     [[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]]

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
-from napari_mst.arrays import Array, Codes, Singles
+from napari_mst.base.arrays import Array, Codes, Singles
+from napari_mst.base.errors import CubeError, check_pixel, shown
+from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube.gaps import in_all_bands, usable
 from napari_mst.cube.illuminants import DAYLIGHT, Light
 from napari_mst.cube.labelled import as_data_array, as_signal, parts_of, parts_of_signal
@@ -32,8 +34,6 @@ from napari_mst.cube.parts import (
 from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.showing import cube_figure, cube_page
 from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.errors import CubeError, check_pixel, shown
-from napari_mst.progress import ProgressLike, as_progress
 
 if TYPE_CHECKING:
     from hyperspy.signal import BaseSignal

@@ -15,9 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, Mask
+from napari_mst.base.arrays import Array, Doubles, Mask
+from napari_mst.base.errors import (
+    CurveWarning,
+    check_regular,
+    complete,
+    mismatch,
+    shown,
+    unreadable,
+)
 from napari_mst.cube.spectrometers import ASD, SPLIB, asd_table, splib_table
-from napari_mst.errors import CurveWarning, check_regular, complete, mismatch, shown, unreadable
 
 NANOMETRES = "nm"
 """The unit of wavelengths that are lengths or wavenumbers in a file."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Doubles
+from napari_mst.base.arrays import Array, Doubles
 from napari_mst.cube.lazy import lazy_of
 from napari_mst.cube.parts import PlainCube, metadata_of_bands, without
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from napari_mst.arrays import Array, doubles, even_step
-from napari_mst.errors import shown
+from napari_mst.base.arrays import Array, doubles, even_step
+from napari_mst.base.errors import shown
 
 if TYPE_CHECKING:
     from pyproj import CRS

@@ -15,7 +15,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, doubles
+from napari_mst.base.arrays import Doubles, Floats, doubles
+from napari_mst.base.errors import CameraError, CubeFileError, shown
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
     colour_matching_functions,
@@ -25,7 +26,6 @@ from napari_mst.cube.colour import (
 )
 from napari_mst.cube.curves import NANOMETRES, text_of
 from napari_mst.cube.tables import parsed
-from napari_mst.errors import CameraError, CubeFileError, shown
 
 DAYLIGHT = "D65"
 """Name of the light that sRGB is made for."""

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, doubles, even_step
+from napari_mst.base.arrays import Array, Doubles, doubles, even_step
+from napari_mst.base.errors import CubeError, shown
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import COUNTS, FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
 from napari_mst.cube.parts import PlainCube, metadata_of_cut, with_tuples
 from napari_mst.cube.provenance import Provenance
-from napari_mst.errors import CubeError, shown
 
 if TYPE_CHECKING:
     from hyperspy.signal import BaseSignal

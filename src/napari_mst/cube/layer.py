@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, even_step, singles
+from napari_mst.base.arrays import Doubles, even_step, singles
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.lazy import Numbers, coarse_of, levels_of, sample_of
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from napari_mst.base.errors import mismatch, shown
 from napari_mst.cube.curves import (
     AXIS,
     BAND_INDEX,
@@ -19,7 +20,6 @@ from napari_mst.cube.curves import (
     power_of,
     value_of,
 )
-from napari_mst.errors import mismatch, shown
 
 _UNIT = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
 _NUMBERED = re.compile(r"(\D*?)(\d+(?:[.,]\d+)?)(\D*)")

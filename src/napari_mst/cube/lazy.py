@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from napari_mst.arrays import Array
-from napari_mst.errors import OutOfMemory, shown
-from napari_mst.memory import free_host_memory
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import OutOfMemory, shown
+from napari_mst.base.memory import free_host_memory
 
 KEPT_BYTES = 2**29
 """Bytes of tiles that are kept of a cube for the next look: as many, or a row of tiles."""

@@ -6,7 +6,7 @@ Dark pixels make relative measures meaningless, so each function says which pixe
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Mask, doubles
+from napari_mst.base.arrays import Doubles, Floats, Mask, doubles
 from napari_mst.cube.illuminants import DAYLIGHT, Light, render_lab
 
 Cube = Floats

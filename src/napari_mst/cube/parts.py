@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from napari_mst.arrays import Array, Doubles, doubles
+from napari_mst.base.arrays import Array, Doubles, doubles
+from napari_mst.base.errors import CubeError, shown
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.provenance import Provenance
-from napari_mst.errors import CubeError, shown
 
 
 def array_of_tensor(tensor: Any) -> Array:

@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Codes, Singles, doubles, singles
+from napari_mst.base.arrays import Array, Codes, Singles, doubles, singles
+from napari_mst.base.errors import CubeError, shown
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.gaps import good_bands, known
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
 from napari_mst.cube.lazy import planes_of, sample_of
 from napari_mst.cube.parts import DEFAULT_BANDS, PlainCube
-from napari_mst.errors import CubeError, shown
-from napari_mst.progress import NO_PROGRESS, Progress
 
 VISIBLE = (450.0, 650.0)
 """Nanometres that a cube must cover to have a colour; the eye sees little outside them."""

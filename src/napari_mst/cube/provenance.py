@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from napari_mst.arrays import Brief
-from napari_mst.errors import CubeError
+from napari_mst.base.arrays import Brief
+from napari_mst.base.errors import CubeError
 
 UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
 """The state of a prediction interval where it is unknown how the photo shows colours."""

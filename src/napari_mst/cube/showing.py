@@ -12,11 +12,11 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from napari_mst.arrays import Array, Codes
+from napari_mst.base.arrays import Array, Codes
+from napari_mst.base.errors import CubeError, NapariMstError, shown
 from napari_mst.cube.curves import BAND_INDEX
 from napari_mst.cube.parts import PlainCube
 from napari_mst.cube.pictures import strided, thumbnail
-from napari_mst.errors import CubeError, NapariMstError, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
-from napari_mst.errors import complete, mismatch, shown
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import complete, mismatch, shown
 
 ASD = re.compile(b"ASD|as[2-8]")
 SPLIB = re.compile(r"\s*splib0\d\w* Record")

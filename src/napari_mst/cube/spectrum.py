@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from napari_mst.arrays import Array, Doubles
+from napari_mst.base.arrays import Array, Doubles
+from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.showing import new_figure
-from napari_mst.errors import SpectrumError, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from napari_mst.base.errors import mismatch, shown
 from napari_mst.cube.curves import AXIS, Curves, Row, axis, plain, value_of
 from napari_mst.cube.layouts import LAYOUTS, first_numeric, unit_word, without_text_below
 from napari_mst.cube.spectrometers import as_table
-from napari_mst.errors import mismatch, shown
 
 MAX_COLUMNS = 50_000
 """Most columns of a table; each is a curve, which costs far more than its text."""

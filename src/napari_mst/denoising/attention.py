@@ -16,7 +16,7 @@ Letters: C channels, H rows, W columns, T numbers of a token, n tokens.
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
 from napari_mst.denoising.streaming import Filter
 
 

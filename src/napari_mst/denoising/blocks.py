@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
 
 
 class Block(NamedTuple):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
 from napari_mst.denoising.blocks import Block, Tile
 from napari_mst.denoising.blocks import attend as by_numpy
 from napari_mst.engine.kernels.means import Images, Place, attend

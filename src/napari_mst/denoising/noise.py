@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats, Indices, Singles
+from napari_mst.base.arrays import Doubles, Floats, Indices, Singles
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.progress import Progress, ProgressLike, as_progress
 
 MIDDLE_GREY = 0.18
 """The signal at which one number stands for all of the noise: a surface of 18 % reflectance."""

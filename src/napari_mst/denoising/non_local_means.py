@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.arrays import Doubles, Mask
+from napari_mst.base.arrays import Doubles, Mask
+from napari_mst.base.errors import DenoisingError, OutOfMemory, check_pixel
+from napari_mst.base.memory import free_host_memory
+from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube.parts import plain_array
 from napari_mst.denoising.attention import attention, tokens
 from napari_mst.denoising.streaming import Filter, averaged, working_bytes
-from napari_mst.errors import DenoisingError, OutOfMemory, check_pixel
-from napari_mst.memory import free_host_memory
-from napari_mst.progress import ProgressLike, as_progress
 
 _TOKEN_COPIES = 4  # of all tokens, while the weights of one pixel are computed
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, Floats
+from napari_mst.base.arrays import Array, Doubles, Floats
+from napari_mst.base.errors import DenoisingError, check_pixel
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.lazy import Lazy, cached
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
@@ -26,9 +28,7 @@ from napari_mst.denoising.streaming import (
     working_bytes,
 )
 from napari_mst.engine.windows import Window
-from napari_mst.errors import DenoisingError, check_pixel
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import NO_PROGRESS, Progress
 
 TILE = 128
 """Pixels along each side of the tiles that are denoised where one of their pixels is read."""

@@ -13,11 +13,11 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, Mask
+from napari_mst.base.arrays import Array, Doubles, Mask
+from napari_mst.base.errors import DenoisingError
+from napari_mst.base.progress import Progress
 from napari_mst.denoising.blocks import Block, Tile, attend
 from napari_mst.engine.kernels import fault_of
-from napari_mst.errors import DenoisingError
-from napari_mst.progress import Progress
 
 ReadRows = Callable[[int, int], Array]
 """Start and stop -> these rows of an image, (C, stop - start, W)."""

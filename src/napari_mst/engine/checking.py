@@ -7,10 +7,10 @@ believes it, so a wrong word would be a wrong cube. Letters: H rows, W columns o
 import torch
 from torch import Tensor
 
+from napari_mst.base.errors import ModelError
 from napari_mst.engine.run import exact_products
 from napari_mst.engine.steps import Execute, Step, executable, needs, step_of, within
 from napari_mst.engine.windows import Window, tiles, whole
-from napari_mst.errors import ModelError
 from napari_mst.networks.network import PHOTO, Folded, Network, Pass, pad
 
 _SIZE = 61, 83

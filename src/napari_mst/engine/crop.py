@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from napari_mst.arrays import Floats
+from napari_mst.base.arrays import Floats
 from napari_mst.engine.features import PaddedPhoto, PhotoRows
 from napari_mst.engine.run import exact_products
 from napari_mst.engine.schedule import Sweep

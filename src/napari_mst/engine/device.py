@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from napari_mst.errors import DeviceError
+from napari_mst.base.errors import DeviceError
 
 PRECISIONS = ("float32", "bfloat16", "float16", "float64")
 """The types of numbers by their names in torch, the default first."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
 from napari_mst.cube.lazy import mapped
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.windows import Window

@@ -12,7 +12,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from napari_mst.memory import SPARE, free_host_memory
+from napari_mst.base.memory import SPARE, free_host_memory
 
 IDLE = 20.0
 """Seconds after which unused memory is released."""

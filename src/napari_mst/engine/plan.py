@@ -16,13 +16,13 @@ from typing import Literal
 
 import torch
 
+from napari_mst.base.errors import OutOfMemory
+from napari_mst.base.memory import free_host_memory
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.schedule import Schedule, schedule, thrifty
 from napari_mst.engine.steps import plain_values
 from napari_mst.engine.windows import FAR, FAR_SIDE
-from napari_mst.errors import OutOfMemory
-from napari_mst.memory import free_host_memory
 from napari_mst.networks.network import Program
 
 

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from napari_mst.arrays import Floats
+from napari_mst.base.arrays import Floats
+from napari_mst.base.errors import DeviceError
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.fast_paths.table import fast_statistic
 from napari_mst.engine.features import FeatureMap, PaddedPhoto, PhotoRows, ReadRows, Slab
@@ -36,9 +38,7 @@ from napari_mst.engine.steps import (
 )
 from napari_mst.engine.windows import Size, Window, cpu_tile, kernel_tile, tiles, up_to, whole
 from napari_mst.engine.workers import Workers, wait_for
-from napari_mst.errors import DeviceError
 from napari_mst.networks.network import PHOTO, Folded, Network, Program
-from napari_mst.progress import NO_PROGRESS, Progress
 
 
 class Result(NamedTuple):

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import torch
 from threadpoolctl import threadpool_limits
 
+from napari_mst.base.memory import keep_blocks
+from napari_mst.base.progress import Progress
 from napari_mst.engine.plan import STREAMS
 from napari_mst.engine.windows import Window
-from napari_mst.memory import keep_blocks
-from napari_mst.progress import Progress
 
 T = TypeVar("T")
 

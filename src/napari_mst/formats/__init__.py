@@ -14,9 +14,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from napari_mst import atomic_save
-from napari_mst.cube import SpectralCube
-from napari_mst.errors import (
+from napari_mst.base import atomic_save
+from napari_mst.base.errors import (
     CubeError,
     CubeFileError,
     OutOfMemory,
@@ -26,7 +25,9 @@ from napari_mst.errors import (
     shown,
     unreadable,
 )
-from napari_mst.extensions import load_extensions
+from napari_mst.base.extensions import load_extensions
+from napari_mst.base.progress import ProgressLike, as_progress
+from napari_mst.cube import SpectralCube
 from napari_mst.formats import folder, netcdf, numpy_files, prisma
 from napari_mst.formats.conventions import physical
 from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
@@ -40,7 +41,6 @@ from napari_mst.formats.tiff.writing import write_imagej, write_tiff
 from napari_mst.formats.wavelengths import with_wavelengths
 from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zarr, read_zarr
 from napari_mst.formats.zarr.writing import write_zarr
-from napari_mst.progress import ProgressLike, as_progress
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, DType
+from napari_mst.base.arrays import Array, DType
+from napari_mst.base.errors import ChoiceNeeded, NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.cube.curves import power_of
 from napari_mst.cube.georeference import COUNTS, FIELD, Georeference
 from napari_mst.cube.labelled import CF_NAMES, COLUMN_NAMES, ROW_NAMES, SPECTRAL_NAMES
-from napari_mst.errors import ChoiceNeeded, NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats.conventions import WORDS, word_of
 
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from napari_mst.atomic_save import keeping
-from napari_mst.errors import CubeFileError, SaveError, shown
+from napari_mst.base.atomic_save import keeping
+from napari_mst.base.errors import CubeFileError, SaveError, shown
 
 ATTEMPTS = 5
 """Number of times that a read is tried, where saves come in between."""

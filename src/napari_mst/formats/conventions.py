@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, DType
+from napari_mst.base.arrays import Array, Doubles, DType
+from napari_mst.base.errors import shown
 from napari_mst.cube.curves import number
 from napari_mst.cube.lazy import Numbers, changed
 from napari_mst.cube.parts import without
-from napari_mst.errors import shown
 from napari_mst.formats.record import IGNORED
 
 APPLIED = "applied scaling"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import CubeFileError, PhotoError, mismatch, shown
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import check_room
-from napari_mst.errors import CubeFileError, PhotoError, mismatch, shown
 from napari_mst.formats.numbers import in_native_order
 from napari_mst.formats.record import Description, described_cube
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, DType
+from napari_mst.base.arrays import Array, DType
+from napari_mst.base.errors import complete, mismatch
 from napari_mst.cube.lazy import (
     KEPT_BYTES,
     Lazy,
@@ -26,7 +27,6 @@ from napari_mst.cube.lazy import (
     check_room,
     cuts,
 )
-from napari_mst.errors import complete, mismatch
 
 SKIPPED_BYTES = 2**15
 """To read so many bytes that nobody wants takes about as long as another call to the system."""

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst.arrays import DType
+from napari_mst.base.arrays import DType
+from napari_mst.base.errors import mismatch
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.labelled import in_cf, with_texts
 from napari_mst.cube.parts import without
-from napari_mst.errors import mismatch
 from napari_mst.formats import numbers
 from napari_mst.formats.matlab.cubes import foreign_cube, hdf5_output, stored_cube
 from napari_mst.formats.matlab.stored import HDF5_MARK, ROOT, WRITER
 from napari_mst.formats.record import IGNORED, OWN, Description, check
-from napari_mst.progress import Progress
 
 SUFFIX = ".nc"
 MORE_SUFFIXES = (".nc4", ".h5", ".hdf5", ".he5", ".hspy")

@@ -9,11 +9,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, DType
+from napari_mst.base.arrays import Array, DType
+from napari_mst.base.errors import CubeFileError, SaveError, mismatch
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube.lazy import Lazy, Numbers, changed, mapped
-from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.formats.lazy_files import in_file, with_neighbours
-from napari_mst.progress import NO_PROGRESS, Progress
 
 BLOCK_BYTES = 4 * 2**20
 STRIP_BYTES = 16 * 2**20

@@ -26,11 +26,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from napari_mst.arrays import Array, DType
+from napari_mst.base.arrays import Array, DType
+from napari_mst.base.errors import check_regular, complete, mismatch
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import check_room
 from napari_mst.cube.parts import with_tuples
-from napari_mst.errors import check_regular, complete, mismatch
 from napari_mst.formats.arrays import StoredArray, band_axis_of, cube_name, find_cube
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
@@ -50,7 +51,6 @@ from napari_mst.formats.record import (
     seal_of,
     sealed_cube,
 )
-from napari_mst.progress import Progress
 
 # The header of every member is read: of no more than this many.
 _MOST_MEMBERS = 1000

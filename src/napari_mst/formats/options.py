@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from napari_mst.base.errors import ChoiceNeeded
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import ChoiceNeeded
 from napari_mst.formats import read_cube
 
 

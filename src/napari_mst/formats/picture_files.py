@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from napari_mst import atomic_save
-from napari_mst.arrays import Codes
-from napari_mst.errors import SaveError, shown
+from napari_mst.base import atomic_save
+from napari_mst.base.arrays import Codes
+from napari_mst.base.errors import SaveError, shown
 
 PICTURE = ".png"
 """The suffix of a picture."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import complete, mismatch
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy, part_of
-from napari_mst.errors import complete, mismatch
 from napari_mst.formats.conventions import Packing
 from napari_mst.formats.matlab.cubes import stored_cube
 from napari_mst.formats.matlab.stored import ROOT

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, DType
+from napari_mst.base.arrays import Array, DType
+from napari_mst.base.errors import mismatch, shown
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.curves import number, power_of
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.parts import with_tuples, without
-from napari_mst.errors import mismatch, shown
 from napari_mst.formats.numbers import checksum, magnitude
 from napari_mst.formats.wavelengths import spectral_axis
 

@@ -8,7 +8,8 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import CubeError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import (
     BAND_INDEX,
@@ -19,7 +20,6 @@ from napari_mst.cube.curves import (
     scaled,
 )
 from napari_mst.cube.parts import without
-from napari_mst.errors import CubeError
 
 _IN_NAME = re.compile(
     r"(?:^|[\s(])(\d+(?:\.\d+)?)\s*(nm|nanometers|um|micrometers)\)?$", re.IGNORECASE

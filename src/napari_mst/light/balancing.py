@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import PhotoError
 from napari_mst.cube.colour import XYZ_TO_SRGB
 from napari_mst.cube.illuminants import BRADFORD
-from napari_mst.errors import PhotoError
 from napari_mst.light.estimating import LightEstimate, estimate_light
 from napari_mst.photo.cameras import SRGB
 from napari_mst.photo.corrections import recoloured, sha256_after

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from napari_mst.arrays import Brief, Doubles
+from napari_mst.base.arrays import Brief, Doubles
+from napari_mst.base.errors import CameraError, PhotoError
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.seeing import (
     CellColours,
     KnownLights,

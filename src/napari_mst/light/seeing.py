@@ -27,9 +27,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.arrays import Array, Doubles, Indices, Mask
+from napari_mst.base.arrays import Array, Doubles, Indices, Mask
+from napari_mst.base.errors import PhotoError
 from napari_mst.cube.colour import measured_reflectances
-from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import SRGB, camera_response, load_illuminants
 from napari_mst.photo.lights import FAMILIES, Family, daylight, planckian
 from napari_mst.photo.photo import Photo

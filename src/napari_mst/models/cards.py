@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, TypedDict, cast
 
-from napari_mst.errors import CheckpointError, ModelError, shown
+from napari_mst.base.errors import CheckpointError, ModelError, shown
 from napari_mst.photo.cameras import CAMERA_RGB
 
 WEIGHTS = Path(__file__).parent / "weights"

@@ -11,8 +11,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from napari_mst.errors import CheckpointError, ModelError, OutOfMemory, shown
-from napari_mst.memory import is_out_of_memory
+from napari_mst.base.errors import CheckpointError, ModelError, OutOfMemory, shown
+from napari_mst.base.memory import is_out_of_memory
 from napari_mst.models.cards import (
     IN_MEMORY,
     LIGHT_MODELS,

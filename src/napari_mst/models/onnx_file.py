@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from napari_mst.atomic_save import saving
-from napari_mst.errors import CheckpointError, ModelError, shown
+from napari_mst.base.atomic_save import saving
+from napari_mst.base.errors import CheckpointError, ModelError, shown
 from napari_mst.networks.measured import MeasuredNetwork, measured
 from napari_mst.networks.network import Network, pad
 

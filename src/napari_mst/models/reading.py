@@ -17,8 +17,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from napari_mst.errors import CheckpointError, shown
-from napari_mst.memory import free_host_memory, is_out_of_memory
+from napari_mst.base.errors import CheckpointError, shown
+from napari_mst.base.memory import free_host_memory, is_out_of_memory
 from napari_mst.models.cards import ModelCard, card_from_metadata, read_metadata
 from napari_mst.models.seal import check_seal
 

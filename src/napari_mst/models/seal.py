@@ -12,8 +12,8 @@ from pathlib import Path
 import safetensors.torch
 from torch import Tensor
 
-from napari_mst.atomic_save import saving
-from napari_mst.errors import CheckpointError
+from napari_mst.base.atomic_save import saving
+from napari_mst.base.errors import CheckpointError
 from napari_mst.models.cards import ModelCard, card_to_metadata
 
 BUNDLED = {

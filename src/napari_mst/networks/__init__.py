@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from napari_mst.extensions import load_extensions
+from napari_mst.base.extensions import load_extensions
 from napari_mst.networks.awan import AWAN
 from napari_mst.networks.edsr import EDSR
 from napari_mst.networks.hdnet import HDNet

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import TypedDict
 
-from napari_mst.errors import ModelError, shown
+from napari_mst.base.errors import ModelError, shown
 from napari_mst.networks.attention.kinds import ATTENTIONS, LARGEST_WINDOW, AttentionKind
 
 # Two halvings need no more than 4. The padding counts in the attention, so it is as published.

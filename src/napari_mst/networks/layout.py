@@ -7,7 +7,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from napari_mst.errors import CheckpointError
+from napari_mst.base.errors import CheckpointError
 
 MOST_PARTS = 64
 """Most stages or blocks of a file: its keys alone make them, and modules take 0.3 MB."""

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from napari_mst.errors import ModelError, shown
+from napari_mst.base.errors import ModelError, shown
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 Reach = int | None | Literal["measured"]

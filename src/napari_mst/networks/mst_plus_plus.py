@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from napari_mst.errors import CheckpointError
+from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.attention.kinds import (
     ATTENTIONS,
     Block,

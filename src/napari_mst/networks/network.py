@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from napari_mst.errors import PhotoError
+from napari_mst.base.errors import PhotoError
 from napari_mst.networks.attention_spec import AttentionSpec
 
 PHOTO = "photo"

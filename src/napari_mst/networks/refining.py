@@ -10,7 +10,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from napari_mst.errors import CheckpointError
+from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.networks.hyperparameters import AttentionParameters
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, Plus, build_mst_plus_plus

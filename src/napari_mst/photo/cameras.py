@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import CameraError, shown
 from napari_mst.cube.colour import illuminant, srgb_response, stored
 from napari_mst.cube.illuminants import measured, names_a_file, nearest, numbers_of, plain, table_of
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CameraError, shown
 from napari_mst.photo.lights import WAVELENGTHS, made_light
 
 CAMERA_RGB = "linear RGB of a camera and an illuminant"

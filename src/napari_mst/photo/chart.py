@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Indices, doubles
+from napari_mst.base.arrays import Doubles, Indices, doubles
+from napari_mst.base.errors import PhotoError, shown
 from napari_mst.cube.colour import linear_to_srgb, stored
-from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 Points = Doubles

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Mask, Singles
+from napari_mst.base.arrays import Doubles, Mask, Singles
+from napari_mst.base.errors import PhotoError, shown
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.cameras import BALANCED, Acquisition
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 

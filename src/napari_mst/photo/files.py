@@ -22,10 +22,10 @@ import numpy as np
 import tifffile
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import OutOfMemory, PhotoError
 from napari_mst.cube.georeference import TAGS, Georeference
 from napari_mst.cube.lazy import mapped
-from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.photo.heif import decode_heif, is_heif
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.profiles import ColourSpace, in_srgb, space_in

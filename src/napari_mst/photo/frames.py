@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import tifffile
 
-from napari_mst import sandbox
-from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError, shown
+from napari_mst.base import sandbox
+from napari_mst.base.errors import NapariMstError, OutOfMemory, PhotoError, shown
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.video import not_a_clip
 

@@ -19,8 +19,8 @@ from functools import cached_property
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
-from napari_mst.errors import PhotoError
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import PhotoError
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.photo.white import FROM_START, GreyPatch, angle_between, patch_values

@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from napari_mst import sandbox
-from napari_mst.arrays import Array
-from napari_mst.errors import PhotoError
+from napari_mst.base import sandbox
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import PhotoError
+from napari_mst.base.sandbox import Answer
 from napari_mst.photo.profiles import ColourSpace, of_coding, of_profile
 from napari_mst.photo.raw import check_size
-from napari_mst.sandbox import Answer
 
 HEIF_SUFFIXES = (".heic", ".heif", ".hif")
 _BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, doubles
+from napari_mst.base.arrays import Doubles, doubles
+from napari_mst.base.errors import CameraError
 from napari_mst.cube.colour import stored
-from napari_mst.errors import CameraError
 
 Family = Literal["Planck", "daylight", "fluorescent", "LED"]
 """A kind of light: glowing bodies, the sky, LEDs, and all gas discharges, also sodium lamps."""

@@ -19,11 +19,12 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Mask, Singles
+from napari_mst.base.arrays import Doubles, Floats, Mask, Singles
+from napari_mst.base.errors import PhotoError, shown
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.georeference import Georeference
-from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg, zarr_image
 from napari_mst.photo.profiles import ColourSpace, Unconverted, in_srgb
 from napari_mst.photo.raw import SATURATED, Shot
@@ -38,7 +39,6 @@ from napari_mst.photo.values import (
     stored_extrema,
     sums_between,
 )
-from napari_mst.progress import NO_PROGRESS, Progress
 
 Encoding = Literal["srgb", "linear"]
 _MOST_OF_BYTES = 255

@@ -20,9 +20,9 @@ import numpy as np
 import tifffile
 from PIL import ExifTags, Image, ImageCms
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import PhotoError, shown
 from napari_mst.cube.colour import srgb_to_linear
-from napari_mst.errors import PhotoError, shown
 
 _BLOCK = 2**18
 """Pixels that are converted at a time."""

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import sandbox
-from napari_mst.arrays import Doubles
-from napari_mst.errors import PhotoError, shown
+from napari_mst.base import sandbox
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import PhotoError, shown
+from napari_mst.base.sandbox import Answer
 from napari_mst.photo.cameras import matching_camera
 from napari_mst.photo.raw_header import camera_in_raw, neutral_in_dng
-from napari_mst.sandbox import Answer
 
 if TYPE_CHECKING:
     from rawpy import RawPy

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
-from napari_mst.errors import PhotoError
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import PhotoError
 
 if TYPE_CHECKING:
     from tifffile import TiffPage, TiffTags

@@ -22,10 +22,10 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, DType, Floats, Mask, Singles, singles
+from napari_mst.base.arrays import Doubles, DType, Floats, Mask, Singles, singles
+from napari_mst.base.errors import PhotoError
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.cube.lazy import mapped
-from napari_mst.errors import PhotoError
 from napari_mst.photo.files import Pixels
 from napari_mst.photo.raw import MAX_PIXELS
 

@@ -13,13 +13,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from napari_mst import sandbox
-from napari_mst.arrays import Array, Singles, singles
+from napari_mst.base import sandbox
+from napari_mst.base.arrays import Array, Singles, singles
+from napari_mst.base.errors import PhotoError, shown
+from napari_mst.base.sandbox import Answer
 from napari_mst.cube.colour import srgb_to_linear
-from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.files import upright
 from napari_mst.photo.raw import check_size
-from napari_mst.sandbox import Answer
 
 CONTAINERS = "apng,avi,gif,matroska,mov,mpeg,mpegts"
 """FFmpeg's demuxers that may open a file. Others open further files, which the file names."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Mask
+from napari_mst.base.arrays import Doubles, Mask
+from napari_mst.base.errors import CameraError, PhotoError, check_pixel
 from napari_mst.cube.colour import stored
-from napari_mst.errors import CameraError, PhotoError, check_pixel
 from napari_mst.photo.cameras import (
     BALANCED,
     OF_SENSOR,

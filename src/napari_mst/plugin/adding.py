@@ -5,8 +5,8 @@ napari is imported when a viewer is there, so that this module can be imported w
 
 from typing import TYPE_CHECKING
 
+from napari_mst.base.errors import CubeError, shown
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeError, shown
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -23,7 +23,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_mst.errors import NapariMstError
+from napari_mst.base.errors import NapariMstError
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.sharing import OfViewer, ViewerHelper, report, unwrapped

@@ -10,9 +10,9 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_warning
 
+from napari_mst.base.errors import NapariMstError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import Stack, contrast_limits
-from napari_mst.errors import NapariMstError
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import (

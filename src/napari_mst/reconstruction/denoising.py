@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from napari_mst.base.progress import Progress
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.cube.lazy import part_of
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
@@ -20,7 +21,6 @@ from napari_mst.denoising.photos import (
 )
 from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.colour_fidelity.code_cells import Cells
 from napari_mst.reconstruction.colour_fidelity.noise import has_jpeg_grid
 from napari_mst.reconstruction.job import Job

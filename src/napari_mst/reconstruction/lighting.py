@@ -9,9 +9,9 @@ from typing import cast
 import numpy as np
 import torch
 
-from napari_mst.arrays import Doubles, Singles
+from napari_mst.base.arrays import Doubles, Singles
+from napari_mst.base.errors import CameraError, PhotoError
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.estimating import (
     LightEstimate,
     estimate_light,

@@ -31,15 +31,15 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Singles, doubles, singles
+from napari_mst.base.arrays import Doubles, Floats, Singles, doubles, singles
+from napari_mst.base.errors import CubeError
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.engine.fast_paths import native
-from napari_mst.errors import CubeError
 from napari_mst.models import load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.reconstruction.colour_fidelity.code_cells import each_block, row_blocks
 
 PIXELWISE = "pixelwise-srgb"

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 import torch
 
-from napari_mst.arrays import Array, DType, Floats
+from napari_mst.base.arrays import Array, DType, Floats
 from napari_mst.cube.lazy import Lazy, Read, cached
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.plan import Plan

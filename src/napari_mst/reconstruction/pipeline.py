@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from napari_mst.base.errors import ModelError
+from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.plan import Plan
-from napari_mst.errors import ModelError
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.on_demand import on_demand

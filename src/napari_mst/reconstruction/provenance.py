@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import doubles
+from napari_mst.base.arrays import doubles
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube, georeference
 from napari_mst.cube.lazy import Lazy
 from napari_mst.models.cards import CAMERA, JPEG, NOISE, reason_for

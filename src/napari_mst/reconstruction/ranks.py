@@ -22,19 +22,19 @@ from platformdirs import user_cache_path
 from safetensors.torch import load
 from torch import Tensor, distributed
 
-from napari_mst import atomic_save
+from napari_mst.base import atomic_save
+from napari_mst.base.errors import ClusterError, ModelError, PhotoError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.engine.crop import Known
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
 from napari_mst.engine.windows import Window
-from napari_mst.errors import ClusterError, ModelError, PhotoError
 from napari_mst.formats.numbers import stored_type
 from napari_mst.formats.zarr.reading import is_zarr
 from napari_mst.formats.zarr.writing import write_rows, write_zarr
 from napari_mst.networks.network import Pass
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.pipeline import PreparedPhoto
 from napari_mst.reconstruction.statistics import (

@@ -9,18 +9,18 @@ from functools import partial
 from inspect import Signature, signature
 from typing import Any, Concatenate, ParamSpec
 
-from napari_mst.arrays import Floats
+from napari_mst.base.arrays import Floats
+from napari_mst.base.errors import shown
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.errors import shown
 from napari_mst.models import Model
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
-from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction import preparing, provenance
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.pipeline import PreparedPhoto

@@ -14,7 +14,9 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import nn
 
-from napari_mst.arrays import Array, Floats
+from napari_mst.base.arrays import Array, Floats
+from napari_mst.base.errors import CameraError, DenoisingError, DeviceError, ModelError, shown
+from napari_mst.base.progress import Progress
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.checking import check_network
 from napari_mst.engine.device import DeviceChoice, choose_device
@@ -24,12 +26,10 @@ from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.engine.steps import has_fast_path, plain_values
-from napari_mst.errors import CameraError, DenoisingError, DeviceError, ModelError, shown
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import CAMERA_RGB, Acquisition
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import Denoise, RunOptions
 
 PREPARING = "Preparing the engine for this processor: some seconds, once."

@@ -20,8 +20,10 @@ from platformdirs import user_cache_path
 from safetensors.torch import load, save
 from torch import Tensor
 
-from napari_mst import atomic_save
-from napari_mst.arrays import Floats, Singles
+from napari_mst.base import atomic_save
+from napari_mst.base.arrays import Floats, Singles
+from napari_mst.base.errors import SaveError
+from napari_mst.base.progress import Progress
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan, PlannedRun, make_plan
@@ -29,9 +31,7 @@ from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import Sweep
 from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window
-from napari_mst.errors import SaveError
 from napari_mst.networks.network import PHOTO, Folded, Pass, Program
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.colour_fidelity.noise import Noise
 from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats, Singles
+from napari_mst.base.arrays import Doubles, Floats, Singles
+from napari_mst.base.errors import CubeError
+from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation, render_srgb
-from napari_mst.errors import CubeError
 from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.photo.values import sums_between
-from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.colour_fidelity.code_cells import row_blocks
 from napari_mst.references import refining
 from napari_mst.references.colour_views import moved_to_photo, photo_of, spread, view_of

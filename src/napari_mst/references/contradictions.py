@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Indices
+from napari_mst.base.arrays import Doubles, Indices
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.metrics import delta_e

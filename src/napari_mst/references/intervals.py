@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats, Singles, doubles
+from napari_mst.base.arrays import Doubles, Floats, Singles, doubles
+from napari_mst.base.errors import CubeError
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeError
-from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction import model_intervals as of_models
 from napari_mst.reconstruction.model_intervals import instrument_error
 from napari_mst.references import refinement_record

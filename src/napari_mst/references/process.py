@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats, Indices
+from napari_mst.base.arrays import Doubles, Floats, Indices
 from napari_mst.cube.colour import srgb_response
 
 # linear light, about one code of 8 bits: below it the ratios of the channels are rounding

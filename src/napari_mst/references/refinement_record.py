@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats, doubles
+from napari_mst.base.arrays import Doubles, Floats, doubles
+from napari_mst.base.errors import CubeError
 from napari_mst.cube import Provenance
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CubeError
 from napari_mst.references.process import Kernel, Spots
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 

@@ -11,11 +11,11 @@ from itertools import product
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Indices, Mask, doubles
+from napari_mst.base.arrays import Doubles, Indices, Mask, doubles
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.references.colour_views import photo_of
 from napari_mst.references.process import (
     KERNEL,

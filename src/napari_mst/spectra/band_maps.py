@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Singles
+from napari_mst.base.arrays import Doubles, Singles
+from napari_mst.base.errors import SpectrumError, shown
+from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError, shown
-from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra import formulas
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.strips import new_planes, raw_strips

@@ -10,14 +10,14 @@ from typing import Literal
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.lazy import lazy_of
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError
-from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.shares import SOLVERS

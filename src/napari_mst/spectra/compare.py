@@ -12,14 +12,14 @@ from typing import Literal
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Mask, Singles
+from napari_mst.base.arrays import Doubles, Mask, Singles
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
-from napari_mst.errors import SpectrumError
-from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra.means import Moments, Numbers, Pixels
 from napari_mst.spectra.regions import (
     Labelled,

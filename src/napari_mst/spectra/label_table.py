@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import NO_PROGRESS, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.spectrum import STD
-from napari_mst.errors import SpectrumError
-from napari_mst.progress import NO_PROGRESS, ProgressLike, as_progress
 from napari_mst.spectra import formulas
 from napari_mst.spectra.library import csv_text, write_text
 from napari_mst.spectra.means import Numbers, Pixels, averages

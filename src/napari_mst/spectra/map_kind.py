@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import atomic_save
-from napari_mst.arrays import Array, Brief, Codes
+from napari_mst.base import atomic_save
+from napari_mst.base.arrays import Array, Brief, Codes
+from napari_mst.base.errors import SaveError, SpectrumError, shown
+from napari_mst.base.progress import ProgressLike
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.showing import new_figure
-from napari_mst.errors import SaveError, SpectrumError, shown
 from napari_mst.formats import check_target, write_cube
 from napari_mst.formats.picture_files import PICTURE, write_picture
-from napari_mst.progress import ProgressLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -63,14 +63,14 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.extensions import load_extensions
+from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
 from napari_mst.cube.pictures import rendering
-from napari_mst.errors import SpectrumError
-from napari_mst.extensions import load_extensions
 from napari_mst.photo.photo import PhotoLike, as_photo
-from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra.band_maps import formula as formula
 from napari_mst.spectra.band_maps import index as index
 from napari_mst.spectra.band_maps import normalised_difference as normalised_difference

@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Doubles, Indices, Mask
+from napari_mst.base.arrays import Array, Doubles, Indices, Mask
+from napari_mst.base.errors import SpectrumError, shown
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import in_all_bands, usable
 from napari_mst.cube.spectrum import STD, Origin
-from napari_mst.errors import SpectrumError, shown
-from napari_mst.progress import NO_PROGRESS, Progress
 
 READ_PIXELS = 2**18
 """Pixels that are read at a time, where reading copies (a chunked cube)."""

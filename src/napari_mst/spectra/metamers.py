@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.cube import NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, render_lab
 from napari_mst.cube.metrics import delta_e
 from napari_mst.cube.pictures import VISIBLE
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError, shown
 
 CHANNELS = 3
 """Numbers of a colour."""

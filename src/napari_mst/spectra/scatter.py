@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.arrays import Doubles, Mask, Singles
+from napari_mst.base.arrays import Doubles, Mask, Singles
+from napari_mst.base.errors import SpectrumError, shown
+from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError, shown
-from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra import formulas
 from napari_mst.spectra.regions import Region
 from napari_mst.spectra.statistics import components

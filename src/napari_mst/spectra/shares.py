@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Indices, Mask
+from napari_mst.base.arrays import Doubles, Indices, Mask
 
 ALL_AT_ONCE = 10
 """Rounds in which every share on the wrong side changes it; later one a pixel, which ends."""

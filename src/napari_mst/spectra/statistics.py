@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Doubles, Floats, Mask, Singles
+from napari_mst.base.arrays import Array, Doubles, Floats, Mask, Singles
+from napari_mst.base.errors import DenoisingError, SpectrumError
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
-from napari_mst.errors import DenoisingError, SpectrumError
-from napari_mst.progress import Progress, ProgressLike, as_progress
 
 # First, whoever imports maps: the table begins with the formula, which is the first in the window.
 from napari_mst.spectra import band_maps as band_maps

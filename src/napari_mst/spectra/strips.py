@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import DTypeLike
 
-from napari_mst.arrays import Array, Doubles, Mask, Singles
+from napari_mst.base.arrays import Array, Doubles, Mask, Singles
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import mapped, planes_of
-from napari_mst.errors import SpectrumError
 from napari_mst.formats.numbers import is_large
-from napari_mst.progress import Progress
 
 STRIP_NUMBERS = 2**18
 """About how many numbers are worked on at a time: 2 MB of float64, which a processor caches."""

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors.torch import load_file
 
-from napari_mst.arrays import Floats
+from napari_mst.base.arrays import Floats
+from napari_mst.base.errors import CheckpointError
 from napari_mst.cube.metrics import core_pixels
-from napari_mst.errors import CheckpointError
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.seal import write_weights

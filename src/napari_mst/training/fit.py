@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, distributed, nn
 
+from napari_mst.base.errors import CheckpointError
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.errors import CheckpointError
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights

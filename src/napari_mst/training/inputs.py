@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from napari_mst.arrays import Codes, Doubles, Floats, Mask
+from napari_mst.base.arrays import Codes, Doubles, Floats, Mask
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
     illuminant,

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import DType, Indices, Mask, Singles, doubles, singles
+from napari_mst.base.arrays import DType, Indices, Mask, Singles, doubles, singles
+from napari_mst.base.errors import CubeFileError, shown
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import averaging
-from napari_mst.errors import CubeFileError, shown
 from napari_mst.formats import find_format
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.photo.cameras import GRID

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
+from napari_mst.base.errors import CubeFileError, shown
 from napari_mst.cube.colour import srgb_response
-from napari_mst.errors import CubeFileError, shown
 from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.training.inputs import Input
 from napari_mst.training.scenes import Scene

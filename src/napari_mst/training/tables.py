@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Codes, Floats, Mask
+from napari_mst.base.arrays import Array, Codes, Floats, Mask
 from napari_mst.cube.colour import (
     linear_estimate,
     linear_to_srgb,

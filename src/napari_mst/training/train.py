@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from napari_mst.base.errors import CheckpointError, ModelError, shown
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
-from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.models import ModelCard, load_model
 from napari_mst.networks import NETWORKS, Network
 from napari_mst.networks.camera import CameraNetwork

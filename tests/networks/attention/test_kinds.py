@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from napari_mst import Reconstructor, load_model
+from napari_mst.base.errors import CheckpointError, ModelError, OutOfMemory, PhotoError
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.schedule import schedule
-from napari_mst.errors import CheckpointError, ModelError, OutOfMemory, PhotoError
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.attention.transformer_block import TransformerBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from napari_mst.errors import AttentionError, ModelError, NapariMstError, OutOfMemory
+from napari_mst.base.errors import AttentionError, ModelError, NapariMstError, OutOfMemory
 from napari_mst.networks.attention import patches, query
 from napari_mst.networks.attention.class_token import MultiHeadAttention
 from napari_mst.networks.attention.heads import HeadOptions, Heads

@@ -24,7 +24,7 @@ from tests.plugin.attention.conftest import (
 from napari_mst.attention.files import read_attention
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.errors import AttentionError
+from napari_mst.base.errors import AttentionError
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.plugin.attention.attention_model import (
     map_order,

@@ -8,8 +8,8 @@ from napari.components import ViewerModel
 from tests.plugin.attention.conftest import make_map, make_record, shown_map
 
 from napari_mst.attention.overlays import DESCRIPTIONS
+from napari_mst.base.errors import AttentionError
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
 from napari_mst.plugin.viewer.photos import photo_layers
 

@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
-from napari_mst.errors import SaveError
+from napari_mst.base.errors import SaveError
 from napari_mst.formats import FORMATS, Format, write_cube
 from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.raw_header import RAW_SUFFIXES

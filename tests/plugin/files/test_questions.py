@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 )
 from scipy.io import savemat
 
-from napari_mst.errors import Cancelled, ChoiceNeeded, SaveError
+from napari_mst.base.errors import Cancelled, ChoiceNeeded, SaveError
 from napari_mst.formats import read_cube
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import NO_LAYERS, open_layers

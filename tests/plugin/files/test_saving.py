@@ -25,13 +25,13 @@ from qtpy.QtWidgets import (
 from tests.plugin.conftest import WAVELENGTHS, make_cube
 from tests.plugin.in_viewer import cube_in
 
-from napari_mst.errors import Cancelled, SaveError
+from napari_mst.base.errors import Cancelled, SaveError
+from napari_mst.base.progress import Progress
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files import opening, recognising, saving
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import Save, ask_to_save, write_layer
 from napari_mst.plugin.viewer import picks
-from napari_mst.progress import Progress
 
 Choose = Callable[[Path], None]
 

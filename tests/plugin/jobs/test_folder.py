@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 from tests.plugin.conftest import Desk
 
+from napari_mst.base.errors import Cancelled
 from napari_mst.cli.main import main
-from napari_mst.errors import Cancelled
 from napari_mst.formats import read_cube
 from napari_mst.plugin.jobs.folder import Folder, folder_request
 from napari_mst.plugin.jobs.job import Reports

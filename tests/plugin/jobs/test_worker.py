@@ -18,8 +18,8 @@ from qtpy.QtCore import QThreadPool
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.base.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo.photo import Rectangle
 from napari_mst.plugin.jobs import worker
 from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore

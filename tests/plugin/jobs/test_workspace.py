@@ -7,8 +7,8 @@ import pytest
 from napari.layers import Image
 
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.base.errors import PhotoError
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import PhotoError
 from napari_mst.plugin.jobs.job import Cancel, Job
 from napari_mst.plugin.jobs.workspace import (
     MOST_RECORDINGS,

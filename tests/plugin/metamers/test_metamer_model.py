@@ -6,9 +6,9 @@ from napari.components import ViewerModel
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError
 from napari_mst.formats import read_cube
 from napari_mst.plugin.metamers.dock import subject_at
 from napari_mst.plugin.metamers.metamer_model import QUESTION, TO_ESTIMATE, MetamerModel, Subject

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube, picture_in
 
-from napari_mst.errors import CubeError
+from napari_mst.base.errors import CubeError
 from napari_mst.plugin.files.saving import cube_to_save, layer_to_save
 from napari_mst.plugin.pictures import composing
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer

@@ -14,10 +14,10 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtWidgets import QFormLayout
 from tests.plugin.in_viewer import add_cube
 
+from napari_mst.base.errors import PhotoError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import PhotoError
 from napari_mst.light.balancing import white_balance
 from napari_mst.light.estimating import estimate_light
 from napari_mst.models import MODELS

@@ -9,8 +9,8 @@ from napari.components import ViewerModel
 from tests.plugin.conftest import Desk
 
 from napari_mst import Reconstructor, load_model
+from napari_mst.base.errors import CubeError, ModelError
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeError, ModelError
 from napari_mst.models.cards import FileCard
 from napari_mst.plugin.jobs.job import run_now
 from napari_mst.plugin.jobs.workspace import Workspace

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube
 
-from napari_mst.errors import SpectrumError
+from napari_mst.base.errors import SpectrumError
 from napari_mst.plugin.spectra.scatter_dock import ScatterDock, painted
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 

@@ -20,9 +20,9 @@ from tests.plugin.spectra.reference_scene import (
     with_scene,
 )
 
+from napari_mst.base.errors import CubeError, PhotoError, SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.errors import CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files.saving import cube_to_save
 from napari_mst.plugin.jobs.job import Job, Start, run_now

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.plugin.spectra.later import Later
 
+from napari_mst.base.progress import Progress
 from napari_mst.plugin.spectra.reader import Reader, Task
-from napari_mst.progress import Progress
 
 
 def task(key: str, read: Callable[[], Any] | None = None, *, is_large: bool = False) -> Task:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
+from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra import reader
 from napari_mst.plugin.spectra.regions import Group, LabelRows, ShapeRows
 from napari_mst.plugin.viewer import picks
-from napari_mst.progress import NO_PROGRESS
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
 from napari_mst.engine.fast_paths.packing import (
     empty,
     features_of,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Mask, Singles
+from napari_mst.base.arrays import Mask, Singles
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import Number, floats, fused
 from napari_mst.engine.kernels.powers import ONE, ZERO, larger, smaller

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import floats, fused
 from napari_mst.engine.kernels.powers import (

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from napari_mst.base.errors import shown
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number
 from napari_mst.cube.georeference import FIELD, Georeference, Transform, unknown_system
 from napari_mst.cube.parts import without
-from napari_mst.errors import shown
 
 if TYPE_CHECKING:
     from pyproj import CRS

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst.arrays import DType
+from napari_mst.base.arrays import DType
+from napari_mst.base.errors import CubeError, CubeFileError, mismatch, shown
 from napari_mst.cube import Provenance
 from napari_mst.cube.curves import decoded
-from napari_mst.errors import CubeError, CubeFileError, mismatch, shown
 from napari_mst.formats.wavelengths import percent_decode
 
 MAX_BYTES = 16 * 2**20

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst import atomic_save
-from napari_mst.arrays import Floats
+from napari_mst.base import atomic_save
+from napari_mst.base.arrays import Floats
 from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number
 from napari_mst.formats.envi.header import (
     OWN,

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst import atomic_save
-from napari_mst.arrays import Array, Doubles, DType
+from napari_mst.base import atomic_save
+from napari_mst.base.arrays import Array, Doubles, DType
+from napari_mst.base.errors import CubeFileError, mismatch, shown
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
-from napari_mst.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.consistent_read import Contents, held, read_consistently
 from napari_mst.formats.envi.georeference import in_envi, read_from_envi
 from napari_mst.formats.envi.header import (
@@ -42,7 +43,6 @@ from napari_mst.formats.numbers import (
 )
 from napari_mst.formats.record import CHANGED, Description, described_cube
 from napari_mst.formats.wavelengths import band_names, percent_encode
-from napari_mst.progress import Progress
 
 
 def is_envi(path: Path) -> bool:

@@ -19,12 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import sandbox
-from napari_mst.arrays import Array, DType
+from napari_mst.base import sandbox
+from napari_mst.base.arrays import Array, DType
+from napari_mst.base.errors import NapariMstError, OutOfMemory, mismatch, shown
+from napari_mst.base.memory import free_host_memory
+from napari_mst.base.progress import Progress
+from napari_mst.base.sandbox import Answer
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.parts import with_tuples
-from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats import numbers
 from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, cube_name, find_cube
 from napari_mst.formats.conventions import physical
@@ -54,9 +57,6 @@ from napari_mst.formats.record import (
     seal_of,
     sealed_cube,
 )
-from napari_mst.memory import free_host_memory
-from napari_mst.progress import Progress
-from napari_mst.sandbox import Answer
 
 _LEVEL_5_MARKS = (b"\0\1IM", b"\1\0MI", b"\0\2IM", b"\2\0MI")
 

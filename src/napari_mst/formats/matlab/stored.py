@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from napari_mst import sandbox
-from napari_mst.arrays import Array, DType
-from napari_mst.errors import CubeFileError, mismatch, shown
+from napari_mst.base import sandbox
+from napari_mst.base.arrays import Array, DType
+from napari_mst.base.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, hyperspy_axes
 from napari_mst.formats.numbers import too_large
 from napari_mst.formats.record import OWN

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import ColourPhoto, CubeFileError, complete, mismatch, shown
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy, Numbers, check_room
-from napari_mst.errors import ColourPhoto, CubeFileError, complete, mismatch, shown
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.conventions import APPLIED, physical
 from napari_mst.formats.envi import values

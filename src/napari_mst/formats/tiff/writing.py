@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from napari_mst.arrays import DType
+from napari_mst.base.arrays import DType
+from napari_mst.base.errors import SaveError, shown
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import MAX_BYTES, number
 from napari_mst.cube.georeference import FIELD, TAGS, Georeference
-from napari_mst.errors import SaveError, shown
 from napari_mst.formats.envi.georeference import MAP_INFO, with_losses
 from napari_mst.formats.numbers import write_planes
 from napari_mst.formats.record import (
@@ -35,7 +36,6 @@ from napari_mst.formats.record import (
     sealed_description,
 )
 from napari_mst.formats.wavelengths import band_names
-from napari_mst.progress import Progress
 
 if TYPE_CHECKING:
     from tifffile import TiffFile

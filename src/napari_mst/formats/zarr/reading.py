@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import atomic_save
-from napari_mst.arrays import Array
+from napari_mst.base import atomic_save
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import SaveError, complete, mismatch, shown
+from napari_mst.base.memory import keep_blocks
 from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
 from napari_mst.cube.layer import Stack
 from napari_mst.cube.lazy import Lazy, Numbers, cached, check_room
 from napari_mst.cube.parts import with_tuples
-from napari_mst.errors import SaveError, complete, mismatch, shown
 from napari_mst.formats.arrays import (
     StoredArray,
     band_axis_of,
@@ -37,7 +38,6 @@ from napari_mst.formats.consistent_read import held, read_consistently
 from napari_mst.formats.conventions import physical
 from napari_mst.formats.numbers import is_large
 from napari_mst.formats.record import CHANGED, OWN, Description, described_cube, sealed_cube
-from napari_mst.memory import keep_blocks
 
 SEAL = "napari_mst_seal"
 """The attribute of an array that holds our seal."""

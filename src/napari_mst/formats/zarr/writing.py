@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, DType, even_step
+from napari_mst.base.arrays import Doubles, DType, even_step
+from napari_mst.base.errors import SaveError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
-from napari_mst.errors import SaveError
 from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.record import OWN, Description, record_of, seal_of
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
-from napari_mst.progress import Progress
 
 _CHUNK = 512  # the longest side of a chunk
 _SMALLEST = 1024  # the longest side of the smallest level: images that a screen shows whole

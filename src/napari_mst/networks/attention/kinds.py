@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from napari_mst.errors import CheckpointError
-from napari_mst.extensions import load_extensions
+from napari_mst.base.errors import CheckpointError
+from napari_mst.base.extensions import load_extensions
 from napari_mst.networks.attention.blocks import (
     LIKE_SPECTRAL,
     AttentionBlock,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from napari_mst.errors import ModelError
+from napari_mst.base.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions
 from napari_mst.networks.attention.query import check_pixel, square
 from napari_mst.networks.attention.windows import (

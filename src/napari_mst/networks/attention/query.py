@@ -11,8 +11,8 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor
 
-from napari_mst.errors import AttentionError, ModelError, OutOfMemory
-from napari_mst.memory import free_host_memory
+from napari_mst.base.errors import AttentionError, ModelError, OutOfMemory
+from napari_mst.base.memory import free_host_memory
 from napari_mst.networks.attention_spec import QueryWeights
 
 _CHECKED = 1 << 28  # bytes of scores below which the free memory is not looked up

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.errors import ModelError
+from napari_mst.base.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
 from napari_mst.networks.attention.query import check_pixel, square
 from napari_mst.networks.attention_spec import QueryWeights

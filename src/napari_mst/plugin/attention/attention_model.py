@@ -17,7 +17,6 @@ import numpy as np
 from napari.components import ViewerModel
 from psygnal import Signal
 
-from napari_mst.arrays import Singles
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.attention.record import (
@@ -26,7 +25,8 @@ from napari_mst.attention.record import (
     PixelBlock,
     head_title,
 )
-from napari_mst.errors import AttentionError
+from napari_mst.base.arrays import Singles
+from napari_mst.base.errors import AttentionError
 from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob

@@ -29,7 +29,7 @@ from qtpy.QtWidgets import (
 from napari_mst.attention.files import read_attention, write_attention
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DIFFERENCE, FEATURES
-from napari_mst.errors import AttentionError, NapariMstError, plain
+from napari_mst.base.errors import AttentionError, NapariMstError, plain
 from napari_mst.plugin.attention.attention_model import (
     AttentionModel,
     features_order,

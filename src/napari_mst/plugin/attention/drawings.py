@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Array, Floats
 from napari_mst.attention.maps import AttentionMap, AttentionSteps
-from napari_mst.errors import shown
+from napari_mst.base.arrays import Array, Floats
+from napari_mst.base.errors import shown
 from napari_mst.plugin.attention.attention_model import RecordedHead
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from napari_mst.attention.overlays import (
     WEIGHTS,
 )
 from napari_mst.attention.record import AttentionRecord, block_title
+from napari_mst.base.errors import AttentionError
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import AttentionError
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.viewer.layers import (
     PLACE,

@@ -11,10 +11,11 @@ import numpy as np
 from napari.components import ViewerModel
 from psygnal import Signal
 
-from napari_mst.arrays import Array
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
 from napari_mst.attention.record import beside_uniform
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import AttentionError, DenoisingError, NapariMstError, PhotoError, plain
 from napari_mst.cube import Provenance
 from napari_mst.denoising.photos import (
     ROUNDING,
@@ -24,7 +25,6 @@ from napari_mst.denoising.photos import (
     in_codes,
     pixel_weights,
 )
-from napari_mst.errors import AttentionError, DenoisingError, NapariMstError, PhotoError, plain
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.attention_model import (
     AttentionModel,

@@ -13,11 +13,11 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from psygnal import Signal
 
-from napari_mst.arrays import Array, Floats
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.base.arrays import Array, Floats
+from napari_mst.base.errors import NapariMstError, plain
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.metrics import mrae
-from napari_mst.errors import NapariMstError, plain
 from napari_mst.plugin.attention.attention_model import (
     AttentionModel,
     RecordedHead,

@@ -19,9 +19,9 @@ from npe2 import PluginManager, read
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog
 
+from napari_mst.base.errors import ChoiceNeeded, ColourPhoto, CubeFileError, NapariMstError, shown
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.layer import LayerTuple
-from napari_mst.errors import ChoiceNeeded, ColourPhoto, CubeFileError, NapariMstError, shown
 from napari_mst.formats import find_format, is_own_cube, read_cube
 from napari_mst.formats.numpy_files import is_npy, mapped_array
 from napari_mst.formats.zarr.reading import clip_image

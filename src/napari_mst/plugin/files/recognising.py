@@ -27,10 +27,10 @@ from napari.utils.notifications import show_info, show_warning
 from npe2 import PluginManager
 from psygnal import Signal
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import NapariMstError, PhotoError, plain, shown
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, Stack
-from napari_mst.errors import NapariMstError, PhotoError, plain, shown
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.formats.zarr.reading import read_clip
 from napari_mst.photo.files import is_shown_otherwise, orientation, shown_pages

@@ -21,9 +21,9 @@ from napari.utils.notifications import show_info
 from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
+from napari_mst.base.errors import Cancelled, NapariMstError, SaveError, shown
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.layer import STACK_KEY
-from napari_mst.errors import Cancelled, NapariMstError, SaveError, shown
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import PICKS

@@ -6,17 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from napari_mst.base.errors import PhotoError, plain, shown
+from napari_mst.base.progress import Progress
 from napari_mst.batch.jobs import BatchJob, check_names, find_photos, folders_for, plan_jobs
 from napari_mst.batch.processes import Batch, make_each
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import PhotoError, plain, shown
 from napari_mst.photo.cameras import load_cameras, matching_camera
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
-from napari_mst.progress import Progress
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
-from napari_mst.progress import Progress
 
 Cancel = Callable[[], None]
 """Asks a job to stop; nobody hears of it any more, except of its end."""

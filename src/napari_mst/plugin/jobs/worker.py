@@ -20,7 +20,7 @@ from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
 from superqt.utils import FunctionWorker
 
-from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory, plain
+from napari_mst.base.errors import Cancelled, NapariMstError, OutOfMemory, plain
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, ignore
 
 logger = logging.getLogger("napari_mst")

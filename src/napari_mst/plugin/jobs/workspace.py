@@ -18,16 +18,16 @@ import numpy as np
 from psygnal import Signal
 
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.base.errors import ModelError, NapariMstError, plain, shown
+from napari_mst.base.memory import free_host_memory
+from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.layer import Stack
 from napari_mst.cube.lazy import Lazy, check_room
-from napari_mst.errors import ModelError, NapariMstError, plain, shown
 from napari_mst.formats.wavelengths import typed_wavelengths
-from napari_mst.memory import free_host_memory
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
 from napari_mst.plugin.viewer.photos import LayerPhoto
-from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:

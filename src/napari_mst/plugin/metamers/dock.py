@@ -26,9 +26,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.base.errors import NapariMstError, SpectrumError, plain, shown
 from napari_mst.cube.gaps import good_bands
 from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.errors import NapariMstError, SpectrumError, plain, shown
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.worker import Inquirer
 from napari_mst.plugin.metamers.colours import ChartGrid, ColourTable

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from psygnal import Signal
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT, colour_weights, illuminant_title
 from napari_mst.cube.spectrum import Spectrum

@@ -10,8 +10,8 @@ from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
 
+from napari_mst.base.errors import NapariMstError, shown
 from napari_mst.cube.illuminants import illuminant_names
-from napari_mst.errors import NapariMstError, shown
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer
 from napari_mst.plugin.viewer.bands import Bands

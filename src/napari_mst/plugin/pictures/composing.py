@@ -16,11 +16,12 @@ from psygnal import Signal
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
-from napari_mst.arrays import Codes
+from napari_mst.base.arrays import Codes
+from napari_mst.base.errors import NapariMstError
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube, pictures
 from napari_mst.cube.lazy import Lazy, cached, coarse_of, levels_of
 from napari_mst.cube.pictures import Part, Recipe, paint, rendering
-from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.job import Job, Latest
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.layers import (
@@ -41,7 +42,6 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices, report
-from napari_mst.progress import NO_PROGRESS, Progress
 
 AT_ONCE = 2**21
 """Numbers of a cube in memory up to which its picture is made at once: some 20 ms."""

@@ -9,11 +9,11 @@ from typing import Any
 from napari.components import ViewerModel
 from napari.layers import Image
 
+from napari_mst.base.progress import Progress
 from napari_mst.cube.lazy import Lazy, Level, Place
 from napari_mst.plugin.jobs.job import Job
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report
-from napari_mst.progress import Progress
 
 AT_A_TIME = 4
 """Tiles after which the layer is drawn again: as many take about half a second."""

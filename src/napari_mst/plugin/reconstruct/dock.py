@@ -14,8 +14,8 @@ from napari.components import ViewerModel
 from napari.utils.notifications import show_warning
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
+from napari_mst.base.errors import NapariMstError, OutOfMemory, plain
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, OutOfMemory, plain
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link

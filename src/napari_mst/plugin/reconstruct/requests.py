@@ -13,9 +13,9 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 
+from napari_mst.base.errors import CameraError, ModelError, PhotoError
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CameraError, ModelError, PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Acquisition
 from napari_mst.photo.chart import Chart, Corners, find_chart
 from napari_mst.photo.greys import calibrate_greys

@@ -19,8 +19,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.base.errors import shown
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import shown
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.rows import (
     ASKS,

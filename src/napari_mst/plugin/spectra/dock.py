@@ -18,9 +18,9 @@ from qtpy.QtWidgets import (
 )
 from superqt import QFlowLayout
 
+from napari_mst.base.errors import CubeError, NapariMstError, plain
 from napari_mst.cube.pictures import best_bands, has_colour
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CubeError, NapariMstError, plain
 from napari_mst.plugin.dock import Link
 from napari_mst.plugin.pictures.composing import Composer, Wavelengths
 from napari_mst.plugin.spectra.marking import grey, pasted

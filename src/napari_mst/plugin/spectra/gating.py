@@ -17,10 +17,11 @@ from napari.layers import Image, Labels
 from napari.utils.colormaps import CyclicLabelColormap
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.arrays import Array, Mask
+from napari_mst.base.arrays import Array, Mask
+from napari_mst.base.errors import SpectrumError, shown
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import SpectrumError, shown
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.maps import LABELS_OPACITY, MapMaker
 from napari_mst.plugin.spectra.reader import Identity, Reader, Reading
@@ -28,7 +29,6 @@ from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import MAP_KEY, cube_at, cube_layer_in, selection_kept
 from napari_mst.plugin.viewer.picks import COLOURS, hexes
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.progress import Progress
 from napari_mst.spectra.regions import Region
 from napari_mst.spectra.scatter import Scatter, scatter
 

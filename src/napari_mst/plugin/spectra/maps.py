@@ -12,12 +12,13 @@ import numpy as np
 from napari.layers import Image, Layer
 from napari.utils.colormaps import DirectLabelColormap
 
-from napari_mst.arrays import Array
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import SpectrumError, plain
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
@@ -39,7 +40,6 @@ from napari_mst.plugin.viewer.photos import (
     photo_layers,
 )
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.progress import Progress
 from napari_mst.spectra.classification import MOST_CLASSES
 from napari_mst.spectra.map_kind import ESTIMATED, Map, MapKind, regions_between
 from napari_mst.spectra.maps import MAPS

@@ -14,10 +14,11 @@ from dataclasses import replace
 import numpy as np
 from napari.layers import Image, Layer, Points
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.errors import CubeError, SpectrumError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra import rows
 from napari_mst.plugin.spectra.refiner import Refiner
@@ -25,7 +26,6 @@ from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, shown_cube_layers
-from napari_mst.progress import Progress
 from napari_mst.references.reference_spectrum import ReferenceSpectrum, reference_values
 from napari_mst.references.refinement_record import reference_spectra
 from napari_mst.references.refining import check_cube

@@ -12,10 +12,10 @@ from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QToolButton, QWidget
 
-from napari_mst.atomic_save import saving
+from napari_mst.base.atomic_save import saving
+from napari_mst.base.errors import SaveError
 from napari_mst.cube.layer import STACK_KEY
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SaveError
 from napari_mst.plugin.dock import (
     BEFORE_AFTER,
     KEEP,

@@ -17,9 +17,9 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
+from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import NANOMETRES
-from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.menus import SUFFIXES, save_picture
 from napari_mst.plugin.spectra.model_dock import ModelDock

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Shapes
 
-from napari_mst.arrays import Doubles, Singles
+from napari_mst.base.arrays import Doubles, Singles
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.maps import MapMaker
@@ -23,7 +24,6 @@ from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import band_of, cube_at
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
-from napari_mst.progress import Progress
 from napari_mst.spectra.label_table import write_table
 from napari_mst.spectra.transects import Transect, transect
 

@@ -16,15 +16,15 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from psygnal import Signal
 
-from napari_mst.arrays import Array, Doubles
+from napari_mst.base.arrays import Array, Doubles
+from napari_mst.base.errors import SpectrumError
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
-from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Job, Latest, Start, run_now
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
-from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.means import Spread
 from napari_mst.spectra.regions import Region, label_spectra, region_spectrum

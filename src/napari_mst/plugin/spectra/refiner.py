@@ -16,10 +16,11 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_mst.arrays import Singles
+from napari_mst.base.arrays import Singles
+from napari_mst.base.errors import PhotoError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, contrast_limits
-from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.plugin.jobs.job import Job, Latest, Reports, Start, ignore
 from napari_mst.plugin.spectra.reader import Identity
@@ -41,7 +42,6 @@ from napari_mst.plugin.viewer.layers import (
 from napari_mst.plugin.viewer.photos import MAP, LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.progress import Progress
 from napari_mst.references.colour_views import Part, Parts, photo_of, view_of
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refining import applied, learn, with_history

@@ -14,7 +14,8 @@ from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 from skimage.draw import line
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
+from napari_mst.base.progress import Progress
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.reader import Reading, Task, label_image
 from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
@@ -23,7 +24,6 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
-from napari_mst.progress import Progress
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.label_table import Table

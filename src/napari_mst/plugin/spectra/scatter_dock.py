@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_mst.arrays import Codes
+from napari_mst.base.arrays import Codes
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.gating import Highlight
 from napari_mst.plugin.spectra.menus import PICTURES, save_picture

@@ -23,9 +23,10 @@ from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
 from napari.utils.colormaps import ensure_colormap
 
+from napari_mst.base.errors import NapariMstError, SpectrumError
+from napari_mst.base.progress import Progress
 from napari_mst.cube.layer import STACK_KEY
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.gating import Gating
@@ -39,7 +40,6 @@ from napari_mst.plugin.spectra.viewer_layers import ViewerLayers, restore
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.progress import Progress
 from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.label_table import Table, label_table, write_table
 from napari_mst.spectra.library import write_spectra

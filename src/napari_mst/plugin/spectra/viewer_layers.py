@@ -15,9 +15,9 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Points, Shapes
 from psygnal import Signal
 
+from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra.reader import Identity, Reader, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.regions import (

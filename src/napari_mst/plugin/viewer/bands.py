@@ -18,12 +18,12 @@ from napari.utils.colormaps import Colormap
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication, QLineEdit
 
-from napari_mst.arrays import Doubles, doubles
+from napari_mst.base.arrays import Doubles, doubles
+from napari_mst.base.errors import shown
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
 from napari_mst.cube.lazy import coarse_of
-from napari_mst.errors import shown
 from napari_mst.plugin.viewer.layers import (
     UNIT_KEY,
     active_cube_layer,

@@ -19,7 +19,7 @@ from napari.layers import Image, Layer, Points
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Doubles, Floats, Mask
+from napari_mst.base.arrays import Doubles, Floats, Mask
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.plugin.viewer.layers import layer_of_role, shown_cube_layers
 from napari_mst.plugin.viewer.placement import Placement, pixel_at, to_pixels

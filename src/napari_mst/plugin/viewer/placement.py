@@ -9,7 +9,7 @@ from napari.layers import Layer
 from napari.utils.transforms import Affine
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles
+from napari_mst.base.arrays import Doubles
 from napari_mst.cube.layer import NO_UNIT
 
 MIXED = 1e-9

@@ -18,7 +18,7 @@ from napari.settings import get_plugin_settings
 from napari.utils.notifications import show_error
 from npe2 import PluginManager
 
-from napari_mst.errors import plain
+from napari_mst.base.errors import plain
 
 State = TypeVar("State")
 

@@ -11,12 +11,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from napari_mst.arrays import Array, Floats, Mask, Singles, singles
+from napari_mst.base.arrays import Array, Floats, Mask, Singles, singles
+from napari_mst.base.progress import Progress
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.lazy import Numbers
 from napari_mst.engine.kernels import fault_of
 from napari_mst.photo.photo import Photo
-from napari_mst.progress import Progress
 
 B = TypeVar("B")
 T = TypeVar("T")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats, Indices, Singles
+from napari_mst.base.arrays import Doubles, Floats, Indices, Singles
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube.lazy import mapped
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import MAX_PIXELS
-from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.reconstruction.colour_fidelity.code_cells import (
     Bounds,
     Cells,

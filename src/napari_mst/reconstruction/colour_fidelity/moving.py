@@ -11,7 +11,7 @@ Letters: B bands, C colours, h rows, w columns, n spectra.
 
 import numpy as np
 
-from napari_mst.arrays import Floats, Mask, Singles
+from napari_mst.base.arrays import Floats, Mask, Singles
 from napari_mst.reconstruction.colour_fidelity.code_cells import Bounds, ColourCheck, has_kernels
 
 CLOSE = 1e-6

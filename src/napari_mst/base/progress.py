@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from napari_mst.errors import Cancelled
+from napari_mst.base.errors import Cancelled
 
 Report = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""

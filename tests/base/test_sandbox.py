@@ -13,9 +13,9 @@ from PIL import Image
 from scipy.io import savemat
 from tests.raw_photos import write_dng
 
-from napari_mst import sandbox
-from napari_mst.arrays import Singles
-from napari_mst.errors import CubeFileError, NapariMstError, OutOfMemory, PhotoError, mismatch
+from napari_mst.base import sandbox
+from napari_mst.base.arrays import Singles
+from napari_mst.base.errors import CubeFileError, NapariMstError, OutOfMemory, PhotoError, mismatch
 from napari_mst.formats import read_cube
 from napari_mst.photo.frames import frames_of
 from napari_mst.photo.photo import Photo
@@ -25,7 +25,7 @@ KILL = "import os, signal; os.kill(os.getpid(), signal.{})" if os.name != "nt" e
 DECODERS = f"""
 import os, signal, time
 import numpy as np
-from napari_mst.sandbox import limit_memory
+from napari_mst.base.sandbox import limit_memory
 
 LINE = {{"shape": [2, 3], "dtype": "<f4"}}
 

@@ -2,9 +2,9 @@
 
 Libraries in C crash on some damaged files, and allocate what a file asks for. Here the file is
 refused, and nothing else happens. `stream` starts the process, as
-`python -m napari_mst.sandbox FUNCTION FILE OPTIONS`. The process calls the function with the path
-of the file and the options, and writes one line of JSON to standard output for each result, then
-its numbers, and "null" after the last.
+`python -m napari_mst.base.sandbox FUNCTION FILE OPTIONS`. The process calls the function with the
+path of the file and the options, and writes one line of JSON to standard output for each result,
+then its numbers, and "null" after the last.
 
 MAT-files, RAW photos, HEIC and videos are decoded so: HDF5, scipy, LibRaw, libheif and FFmpeg take
 whole languages of structures from a file. Pillow, imagecodecs and LittleCMS stay in the process of
@@ -29,8 +29,8 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from napari_mst.arrays import Array
-from napari_mst.errors import ChoiceNeeded, NapariMstError, OutOfMemory
+from napari_mst.base.arrays import Array
+from napari_mst.base.errors import ChoiceNeeded, NapariMstError, OutOfMemory
 
 SECONDS = 30.0
 """Time that a decoder may take for any file, however small."""
@@ -88,7 +88,7 @@ def stream(
     """
     # -P: a file in the working folder that is called like a module must not be run.
     target = [function, str(path.absolute()), json.dumps(options)]
-    command = [sys.executable, "-P", "-m", "napari_mst.sandbox", *target]
+    command = [sys.executable, "-P", "-m", "napari_mst.base.sandbox", *target]
     environment = {
         **os.environ,
         "OMP_THREAD_LIMIT": str(_THREADS),

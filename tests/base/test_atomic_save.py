@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from tests.formats.conftest import bad_input
 
-from napari_mst import atomic_save
+from napari_mst.base import atomic_save
+from napari_mst.base.errors import CubeFileError, SaveError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy
-from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats import check_target, numbers, read_cube, write_cube
 from napari_mst.formats.envi import header, raster
 
@@ -220,8 +220,8 @@ SMALL_DISK = """
 import sys
 from pathlib import Path
 import numpy as np
-from napari_mst.errors import SaveError
-from napari_mst import atomic_save
+from napari_mst.base.errors import SaveError
+from napari_mst.base import atomic_save
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.cube import SpectralCube
 atomic_save.free_bytes = lambda _: 2**40  # so that the disk itself says that it is full

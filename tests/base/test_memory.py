@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from napari_mst import memory
+from napari_mst.base import memory
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import free_memory
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from napari_mst.errors import SaveError, shown
+from napari_mst.base.errors import SaveError, shown
 
 LOCK_SECONDS = 30.0
 """Seconds that a save waits for another run that saves to the same name."""
