@@ -23,7 +23,7 @@ from lab.compositions import CompositionSimulator
 from lab.fit_pixelwise import PixelwiseSettings, descend
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
-from napari_mst.light.seeing import (
+from napari_mst.calibration.light.seeing import (
     CHANNELS,
     CLIPPED,
     OUTPUTS,

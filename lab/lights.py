@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst.light.seeing import common_response, known_lights, log_ratios
+from napari_mst.calibration.light.seeing import common_response, known_lights, log_ratios
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.lights import FAMILIES, Family
 

@@ -26,8 +26,8 @@ from torch.nn import functional as F
 
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from napari_mst.base.arrays import Codes, Floats, Singles
+from napari_mst.calibration.light.seeing import known_lights
 from napari_mst.cube.colour import illuminant, measured_reflectances, srgb_response
-from napari_mst.light.seeing import known_lights
 from napari_mst.photo.cameras import GRID, load_cameras
 from napari_mst.photo.lights import FAMILIES, daylight, planckian
 from napari_mst.training.inputs import HELD_OUT_CAMERAS, jpeg, training_cameras

@@ -103,7 +103,7 @@ def test_a_first_run_does_not_wait_for_the_compiler_of_torch() -> None:
     assert not loaded_by(f"import napari_mst, numpy\n{run}", ("sympy",))
 
 
-PACKAGES = (napari_mst, napari_mst.attention, napari_mst.light)
+PACKAGES = (napari_mst, napari_mst.attention, napari_mst.calibration.light)
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)

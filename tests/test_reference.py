@@ -13,10 +13,10 @@ from PIL import Image
 from tests.reference import PAGE, RESULTS, TASKS, Entry, entries_of, page, public_names
 
 import napari_mst
+from napari_mst.calibration.chart import CHARTS
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import GRID
-from napari_mst.photo.chart import CHARTS
 from napari_mst.spectra.map_kind import MAPS
 
 NAMES = sorted({*public_names(), *RESULTS})
@@ -101,8 +101,8 @@ def test_page_of_reference_is_that_of_the_docstrings() -> None:
 
 BESIDE_A_PHOTO: dict[str, tuple[Any, ...]] = {
     "calibrate": (napari_mst.Chart(((5, 5), (5, 55), (35, 55), (35, 5))),),
-    "light.calibrate_greys": ([napari_mst.light.GreyPatch((35, 5))],),
-    "light.acquisition_from_patch": (napari_mst.light.GreyPatch((35, 5)),),
+    "light.calibrate_greys": ([napari_mst.calibration.light.GreyPatch((35, 5))],),
+    "light.acquisition_from_patch": (napari_mst.calibration.light.GreyPatch((35, 5)),),
     "light.estimate": ("srgb",),
     "estimated_noise": (),
     "find_chart": (),
@@ -136,7 +136,7 @@ def test_reprs_of_public_things_are_short() -> None:
     reconstructor = napari_mst.Reconstructor(napari_mst.load_model(), "cpu")
     explorer = napari_mst.attention.Explorer(reconstructor, photo)
     selection = napari_mst.attention.Selection("stages.0.bottleneck")
-    light = napari_mst.light.estimate(photo, "sRGB")
+    light = napari_mst.calibration.light.estimate(photo, "sRGB")
     known = napari_mst.ReferenceSpectrum(0, 2, np.full(31, 0.5), is_certain=True)
     things = [
         MODELS,

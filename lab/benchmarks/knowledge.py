@@ -31,12 +31,12 @@ from napari_mst import (
     prediction_intervals,
     refine,
 )
+from napari_mst.calibration.chart import CHARTS
+from napari_mst.calibration.grey_scale import calibrate_greys
+from napari_mst.calibration.light import GreyPatch
 from napari_mst.cube.cube import SpectralCube
 from napari_mst.cube.metrics import DARK
-from napari_mst.light import GreyPatch
 from napari_mst.photo.cameras import GRID
-from napari_mst.photo.chart import CHARTS
-from napari_mst.photo.greys import calibrate_greys
 from napari_mst.training.scenes import read_scenes
 
 PHOTOS = 2

@@ -30,10 +30,10 @@ from lab.benchmarks import common
 from lab.camera_scenes import TRAINING_LIGHTS
 from lab.fit_light import SIZE
 from lab.lights import HELD_OUT_LIGHTS
+from napari_mst.calibration.light import estimating
+from napari_mst.calibration.light.seeing import common_response, light_table, sampled, to_common
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.metrics import core_pixels, mrae
-from napari_mst.light import estimating
-from napari_mst.light.seeing import common_response, light_table, sampled, to_common
 from napari_mst.models.cards import NOISE
 from napari_mst.photo.cameras import GRID, OF_SENSOR, light_power, unbalanced_response
 from napari_mst.photo.photo import Photo

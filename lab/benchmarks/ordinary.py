@@ -26,10 +26,10 @@ from lab.benchmarks import common
 from lab.benchmarks.common import Array
 from lab.ordinary_photos import KINDS, LUMINANCE, draw_processing, photograph, photograph_scene
 from napari_mst import Photo, Reconstructor, load_model, prediction_intervals
+from napari_mst.calibration.chart import CHARTS
 from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
 from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.photo.cameras import GRID
-from napari_mst.photo.chart import CHARTS
 from napari_mst.training.scenes import read_scenes
 
 Sides = tuple[Array, Array]

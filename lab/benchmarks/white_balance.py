@@ -16,9 +16,9 @@ from lab.benchmarks import common
 from lab.benchmarks.charts import encoded_photo
 from napari_mst import Photo, Reconstructor, load_model
 from napari_mst.base.arrays import Array
+from napari_mst.calibration.balancing import WhiteBalance, white_balance
 from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.cube.metrics import mrae
-from napari_mst.light.balancing import WhiteBalance, white_balance
 from napari_mst.photo.cameras import GRID, light_power
 
 LIGHTS = (

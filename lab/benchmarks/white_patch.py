@@ -17,11 +17,11 @@ import numpy as np
 from lab.benchmarks import common
 from lab.benchmarks.common import Array
 from napari_mst import load_model
+from napari_mst.calibration import white_patch as white_module
+from napari_mst.calibration.white_patch import GreyPatch, acquisition_from_patch
 from napari_mst.cube.metrics import mrae
-from napari_mst.photo import white as white_module
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition, load_illuminants
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.white import GreyPatch, acquisition_from_patch
 from napari_mst.training.inputs import HELD_OUT_CAMERAS
 
 LIGHTS = ("D65", "A", "F11", "F2", "office-fluorescent", "horizon")

@@ -23,7 +23,7 @@ from lab.fit_light import (
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
 from lab.simulated import SceneSimulator
-from napari_mst.light.seeing import (
+from napari_mst.calibration.light.seeing import (
     CHANNELS,
     common_matrices,
     common_response,

@@ -4,9 +4,14 @@
 """
 
 from napari_mst import attention as attention
-from napari_mst import light as light
 from napari_mst.base.errors import NapariMstError as NapariMstError
 from napari_mst.base.progress import Progress as Progress
+from napari_mst.calibration import light as light
+from napari_mst.calibration.chart import Chart as Chart
+from napari_mst.calibration.chart import find_chart as find_chart
+from napari_mst.calibration.chart_calibration import Calibration as Calibration
+from napari_mst.calibration.chart_calibration import calibrate as calibrate
+from napari_mst.calibration.corrections import FlatField as FlatField
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube
 from napari_mst.cube.spectrum import Spectrum as Spectrum
@@ -20,15 +25,10 @@ from napari_mst.models.checkpoint import Model as Model
 from napari_mst.models.checkpoint import load_model as load_model
 from napari_mst.models.table import list_models as list_models
 from napari_mst.photo.cameras import Acquisition as Acquisition
-from napari_mst.photo.chart import Chart as Chart
-from napari_mst.photo.chart import find_chart as find_chart
-from napari_mst.photo.corrections import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.plugin.adding import add_cube as add_cube
 from napari_mst.reconstruction.choosing import reconstruct as reconstruct
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
-from napari_mst.references.calibrating import Calibration as Calibration
-from napari_mst.references.calibrating import calibrate as calibrate
 from napari_mst.references.coarse_cube import refine_with_cube as refine_with_cube
 from napari_mst.references.intervals import interval_of as interval_of
 from napari_mst.references.intervals import prediction_intervals as prediction_intervals

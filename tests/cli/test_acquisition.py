@@ -23,11 +23,11 @@ from napari_mst import (
 )
 from napari_mst.attention.files import read_attention
 from napari_mst.base.arrays import Doubles
+from napari_mst.calibration.chart import CHARTS
+from napari_mst.calibration.light.estimating import estimate_light
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.spectrum import Origin
-from napari_mst.light.estimating import estimate_light
 from napari_mst.photo.cameras import GRID, load_cameras, load_illuminants, unbalanced_response
-from napari_mst.photo.chart import CHARTS
 
 NIKON = "--camera Nikon_D5100"
 TOLD = f"{NIKON} --illuminant A"

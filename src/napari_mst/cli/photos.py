@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.base.errors import CameraError, PhotoError, SpectrumError, shown
 from napari_mst.base.progress import Progress
-from napari_mst.cli.console import note, report
-from napari_mst.cli.options import Pixel, pixel_of, placed
-from napari_mst.cube import SpectralCube
-from napari_mst.models.cards import model_for
-from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Acquisition, matching_camera
-from napari_mst.photo.chart import CHARTS, Chart, find_chart
-from napari_mst.photo.corrections import FlatField
-from napari_mst.photo.files import camera_named_in
-from napari_mst.photo.greys import GreyScale, calibrate_greys
-from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.photo.raw_header import is_raw_file
-from napari_mst.photo.white import (
+from napari_mst.calibration.chart import CHARTS, Chart, find_chart
+from napari_mst.calibration.corrections import FlatField
+from napari_mst.calibration.grey_scale import GreyScale, calibrate_greys
+from napari_mst.calibration.white_patch import (
     GREY_CARD,
     GreyPatch,
     Place,
     acquisition_from_frame,
     acquisition_from_patch,
 )
+from napari_mst.cli.console import note, report
+from napari_mst.cli.options import Pixel, pixel_of, placed
+from napari_mst.cube import SpectralCube
+from napari_mst.models.cards import model_for
+from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Acquisition, matching_camera
+from napari_mst.photo.files import camera_named_in
+from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.reconstruction.options import RunOptions, rectangle
 from napari_mst.spectra.library import read_spectra
 
 if TYPE_CHECKING:
+    from napari_mst.calibration.chart_calibration import Calibration
     from napari_mst.reconstruction.reconstructor import Reconstructor
-    from napari_mst.references.calibrating import Calibration
 
 
 def place(text: str) -> Place:
@@ -166,7 +166,7 @@ def calibration_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> "Calibr
         )
     path = one_photo(taken.chart_photo, photos, option, "chart")
     # It imports torch, which a refused argument must not wait for.
-    from napari_mst.references.calibrating import calibrate
+    from napari_mst.calibration.chart_calibration import calibrate
 
     photo = Photo.read(path, encoding="linear" if taken.linear else None)
     if taken.chart is not None:
@@ -431,7 +431,7 @@ class PhotoOptions:
     def _balanced(self, photo: Photo) -> Photo:
         """The *photo* corrected; as it is, with a note, where its own light is near D65."""
         # It imports torch, which --help and a refused argument must not wait for.
-        from napari_mst.light.balancing import white_balance
+        from napari_mst.calibration.balancing import white_balance
 
         if isinstance(self.balance, GreyScale):
             return self.balance.corrected(photo)

@@ -10,10 +10,10 @@ import numpy as np
 
 from napari_mst.base.arrays import Floats
 from napari_mst.base.progress import NO_PROGRESS, Progress
+from napari_mst.calibration.corrections import balancing_gains
 from napari_mst.denoising.photos import Denoising
 from napari_mst.engine.features import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
-from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.setup import UNTURNED, Orientation, Setup, turned

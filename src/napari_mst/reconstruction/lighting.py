@@ -11,19 +11,19 @@ import torch
 
 from napari_mst.base.arrays import Doubles, Singles
 from napari_mst.base.errors import CameraError, PhotoError
-from napari_mst.cube.colour import SRGB_D65
-from napari_mst.light.estimating import (
+from napari_mst.calibration.corrections import balancing_gains
+from napari_mst.calibration.light.estimating import (
     LightEstimate,
     estimate_light,
     reflectance_of,
     warning_of,
 )
+from napari_mst.calibration.white_patch import patch_values
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.models.cards import PHOTOGRAPHED
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition, unbalanced_response
-from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.white import patch_values
 from napari_mst.reconstruction.setup import Setup, copied
 
 _COVERED = 0.9

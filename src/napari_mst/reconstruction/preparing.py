@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from napari_mst.base.errors import PhotoError
+from napari_mst.calibration.corrections import balancing_gains
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.photo.cameras import BALANCED
-from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.lighting import lighting_of

@@ -13,13 +13,13 @@ from napari_mst.base.arrays import Floats
 from napari_mst.base.errors import ModelError, OutOfMemory, shown
 from napari_mst.base.memory import is_out_of_memory
 from napari_mst.base.progress import Progress
+from napari_mst.calibration.corrections import balancing_gains
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.lazy import Numbers
 from napari_mst.engine import plan as planning
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.steps import run_cost
-from napari_mst.photo.corrections import balancing_gains
 from napari_mst.reconstruction.colour_fidelity.code_cells import HALF_CODE
 from napari_mst.reconstruction.colour_fidelity.correction import (
     Correction,

@@ -14,11 +14,11 @@ import numpy as np
 from napari_mst.base.arrays import Doubles, Floats, Singles, doubles, singles
 from napari_mst.base.errors import PhotoError
 from napari_mst.base.progress import NO_PROGRESS, Progress
+from napari_mst.calibration.corrections import balancing_gains
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import region_bounds
 from napari_mst.photo.cameras import Acquisition, RecordedCapture
-from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.reconstruction.colour_fidelity.code_cells import (
     HALF_CODE,

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 
 from napari_mst.base.arrays import Brief, Doubles, Floats
 from napari_mst.base.errors import NapariMstError, SpectrumError
+from napari_mst.calibration.chart import CHARTS
+from napari_mst.calibration.chart_calibration import Calibration
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.cube.colour import averaging
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.cameras import GRID
-from napari_mst.photo.chart import CHARTS
-from napari_mst.references.calibrating import Calibration
 from napari_mst.spectra.regions import Region
 
 BRIGHTEST = 2.0

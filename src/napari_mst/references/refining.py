@@ -13,11 +13,11 @@ import numpy as np
 from napari_mst.base.arrays import Doubles, Floats, Singles
 from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
+from napari_mst.calibration.chart_calibration import Calibration
 from napari_mst.cube import SpectralCube
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.reconstruction.colour_fidelity.noise import removed_noise
 from napari_mst.references import refinement_record
-from napari_mst.references.calibrating import Calibration
 from napari_mst.references.colour_views import ColourView, moved_to_photo, photo_of, spread, view_of
 from napari_mst.references.contradictions import ContradictingSpectra, checked, consistent
 from napari_mst.references.process import (

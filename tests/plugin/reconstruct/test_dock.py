@@ -18,12 +18,12 @@ from tests.plugin.conftest import Desk, make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.base.errors import NapariMstError, PhotoError
+from napari_mst.calibration.white_patch import OFF_DAYLIGHT
 from napari_mst.cube import Provenance
 from napari_mst.engine import device
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.fast_paths import native
 from napari_mst.models.cards import IN_MEMORY
-from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.dock import (

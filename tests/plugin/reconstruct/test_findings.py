@@ -15,11 +15,15 @@ from qtpy.QtWidgets import QFormLayout
 from tests.plugin.in_viewer import add_cube
 
 from napari_mst.base.errors import PhotoError
+from napari_mst.calibration.balancing import white_balance
+from napari_mst.calibration.chart import CHARTS, Chart
+from napari_mst.calibration.chart_calibration import calibrate
+from napari_mst.calibration.grey_scale import calibrate_greys
+from napari_mst.calibration.light.estimating import estimate_light
+from napari_mst.calibration.white_patch import GreyPatch, acquisition_from_patch
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.light.balancing import white_balance
-from napari_mst.light.estimating import estimate_light
 from napari_mst.models import MODELS
 from napari_mst.models.cards import PHOTOGRAPHED, PUBLISHED, RENDERED
 from napari_mst.photo.cameras import (
@@ -30,11 +34,8 @@ from napari_mst.photo.cameras import (
     Acquisition,
     unbalanced_response,
 )
-from napari_mst.photo.chart import CHARTS, Chart
-from napari_mst.photo.greys import calibrate_greys
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
-from napari_mst.photo.white import GreyPatch, acquisition_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct import requests
@@ -64,7 +65,6 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import FRAME, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
-from napari_mst.references.calibrating import calibrate
 
 CAMERA = "Nikon_D5100"
 CORNERS = ((20.0, 20.0), (20.0, 80.0), (56.0, 80.0), (56.0, 20.0))

@@ -31,12 +31,12 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
+    from napari_mst.calibration.balancing import WhiteBalance
+    from napari_mst.calibration.chart_calibration import Calibration
+    from napari_mst.calibration.grey_scale import GreyScale
     from napari_mst.engine.plan import Plan
-    from napari_mst.light.balancing import WhiteBalance
     from napari_mst.models import Model
-    from napari_mst.photo.greys import GreyScale
     from napari_mst.reconstruction.reconstructor import Reconstructor
-    from napari_mst.references.calibrating import Calibration
 
     Correction = WhiteBalance | Calibration | GreyScale
 
@@ -162,7 +162,7 @@ class Request:
     def refined(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
         """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
         # This imports torch, as a job does anyway.
-        from napari_mst.references.calibrating import Calibration
+        from napari_mst.calibration.chart_calibration import Calibration
         from napari_mst.references.refining import refine
 
         if cube.provenance.region:

@@ -15,9 +15,9 @@ from napari.utils.notifications import show_warning
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.base.errors import NapariMstError, OutOfMemory, plain
+from napari_mst.calibration.chart import CHARTS, Corners
+from napari_mst.calibration.white_patch import OFF_DAYLIGHT
 from napari_mst.cube import SpectralCube
-from napari_mst.photo.chart import CHARTS, Corners
-from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save

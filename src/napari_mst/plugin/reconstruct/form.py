@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
+from napari_mst.calibration.chart import CHARTS, Corners
+from napari_mst.calibration.grey_scale import GreyScale
+from napari_mst.calibration.white_patch import GREY_CARD, GreyPatch
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import (
@@ -23,21 +26,18 @@ from napari_mst.models.cards import (
     reason_for,
 )
 from napari_mst.photo.cameras import ESTIMATED, Acquisition, matching_camera
-from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.files import camera_named_in
-from napari_mst.photo.greys import GreyScale
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.white import GREY_CARD, GreyPatch
 from napari_mst.plugin.jobs.workspace import Extent, JobState
 from napari_mst.plugin.viewer.photos import has_pages, is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
+    from napari_mst.calibration.balancing import WhiteBalance
+    from napari_mst.calibration.chart_calibration import Calibration
+    from napari_mst.calibration.light.estimating import LightEstimate
     from napari_mst.engine.device import DeviceChoice
-    from napari_mst.light.balancing import WhiteBalance
-    from napari_mst.light.estimating import LightEstimate
     from napari_mst.plugin.jobs.workspace import Correction
-    from napari_mst.references.calibrating import Calibration
 
 
 Part = Literal["whole", "visible", "drawn"]
@@ -344,7 +344,7 @@ class ReconstructionForm:
             self.illuminant = name
             return
         # torch, which it imports, is there since the light was estimated.
-        from napari_mst.light.balancing import balance_for
+        from napari_mst.calibration.balancing import balance_for
 
         balance = balance_for(finding.light, name)
         self.finding = replace(finding, balance=balance, corrects_white=True)

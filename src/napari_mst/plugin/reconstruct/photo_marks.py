@@ -11,8 +11,8 @@ from napari.layers import Image, Layer, Points, Shapes
 from numpy.typing import ArrayLike
 
 from napari_mst.base.errors import PhotoError
+from napari_mst.calibration.chart import Chart, Corners
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.photo.chart import Chart, Corners
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.plugin.reconstruct.form import Finding, Part, ReconstructionForm
 from napari_mst.plugin.viewer.layers import (

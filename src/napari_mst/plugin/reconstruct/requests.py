@@ -14,13 +14,13 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_mst.base.errors import CameraError, ModelError, PhotoError
+from napari_mst.calibration.chart import Chart, Corners, find_chart
+from napari_mst.calibration.grey_scale import calibrate_greys
+from napari_mst.calibration.white_patch import GreyPatch, Place, acquisition_from_patch
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Acquisition
-from napari_mst.photo.chart import Chart, Corners, find_chart
-from napari_mst.photo.greys import calibrate_greys
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.photo.white import GreyPatch, Place, acquisition_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct.form import (
@@ -282,8 +282,8 @@ def _light(acquisition: Acquisition, photo: Photo) -> Finding:
 
 
 def _srgb_light(photo: Photo) -> Finding:
-    from napari_mst.light.balancing import balance_for
-    from napari_mst.light.estimating import estimate_light
+    from napari_mst.calibration.balancing import balance_for
+    from napari_mst.calibration.light.estimating import estimate_light
 
     estimate = estimate_light(photo, SRGB)
     balance = balance_for(estimate)
@@ -307,7 +307,7 @@ def _patch(measure: Callable[[Photo], Acquisition], photo: Photo) -> Finding:
 
 
 def _calibrated(chart: Chart, photo: Photo) -> Finding:
-    from napari_mst.references.calibrating import calibrate
+    from napari_mst.calibration.chart_calibration import calibrate
 
     calibration = calibrate(photo, chart)
     means = calibration.means

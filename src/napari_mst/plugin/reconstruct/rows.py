@@ -24,10 +24,10 @@ from qtpy.QtWidgets import (
 )
 from superqt import QSearchableComboBox
 
+from napari_mst.calibration.chart import CHARTS
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.models import ModelCard
 from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
-from napari_mst.photo.chart import CHARTS
 from napari_mst.plugin.files.opening import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, fill, let_shrink

@@ -43,7 +43,7 @@ from napari_mst.plugin.viewer.sharing import OfViewer, calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 if TYPE_CHECKING:
-    from napari_mst.light.estimating import LightEstimate
+    from napari_mst.calibration.light.estimating import LightEstimate
 
 Form = ReconstructionForm
 

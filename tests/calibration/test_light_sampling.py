@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_mst.base.arrays import Singles
-from napari_mst.light.seeing import sampled
+from napari_mst.calibration.light.seeing import sampled
 from napari_mst.photo.photo import Photo
 
 SIDE, CELL = 4, 8  # so that every pixel is read once

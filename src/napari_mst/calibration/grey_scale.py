@@ -21,9 +21,9 @@ import numpy as np
 
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import PhotoError
-from napari_mst.photo.corrections import recoloured, sha256_after
+from napari_mst.calibration.corrections import recoloured, sha256_after
+from napari_mst.calibration.white_patch import FROM_START, GreyPatch, angle_between, patch_values
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.photo.white import FROM_START, GreyPatch, angle_between, patch_values
 
 BRIGHT = 0.8
 """Share of full scale above which a patch is a poor anchor: curves are flat there."""

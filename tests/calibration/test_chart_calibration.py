@@ -12,13 +12,13 @@ from PIL import Image
 
 from napari_mst import Acquisition, Chart, Photo, calibrate
 from napari_mst.base.errors import CameraError, PhotoError
+from napari_mst.calibration.chart import CHARTS as KINDS
+from napari_mst.calibration.chart import chart_colours
+from napari_mst.calibration.chart_calibration import _SMALL, _errors, _fit_colours
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import colour_matching_functions, linear_to_srgb, srgb_response
 from napari_mst.photo.cameras import GRID, camera_response, chart_responses, unbalanced_response
-from napari_mst.photo.chart import CHARTS as KINDS
-from napari_mst.photo.chart import chart_colours
 from napari_mst.photo.profiles import of_coding
-from napari_mst.references.calibrating import _SMALL, _errors, _fit_colours
 from napari_mst.references.reference_spectrum import patches_of
 from napari_mst.references.refining import spots_of
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import PhotoError
+from napari_mst.calibration.corrections import recoloured, sha256_after
+from napari_mst.calibration.light.estimating import LightEstimate, estimate_light
+from napari_mst.calibration.white_patch import angle_between
 from napari_mst.cube.colour import XYZ_TO_SRGB
 from napari_mst.cube.illuminants import BRADFORD
-from napari_mst.light.estimating import LightEstimate, estimate_light
 from napari_mst.photo.cameras import SRGB
-from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.photo.white import angle_between
 
 _DARKEST = 0.02
 """Least share of a channel in white: noise and the steps of 8-bit codes dominate below."""
@@ -56,7 +56,7 @@ class WhiteBalance:
 
     Examples
     --------
-    >>> from napari_mst.light.balancing import WhiteBalance
+    >>> from napari_mst.calibration.balancing import WhiteBalance
     >>> orange = WhiteBalance((1.0, 0.6, 0.25), "a grey card")
     >>> round(orange.degrees), (orange.matrix @ orange.white).round(3)
     (26, array([1., 1., 1.]))

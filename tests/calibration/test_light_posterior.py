@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from napari_mst.light.seeing import OUTPUTS, LightPosterior, light_table, posterior_of
+from napari_mst.calibration.light.seeing import OUTPUTS, LightPosterior, light_table, posterior_of
 from napari_mst.photo.lights import FAMILIES
 
 

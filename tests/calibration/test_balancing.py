@@ -10,11 +10,11 @@ from PIL import Image
 import napari_mst as nm
 from lab.compositions import ColourfulSimulator
 from napari_mst.base.errors import PhotoError
+from napari_mst.calibration.balancing import WhiteBalance
+from napari_mst.calibration.white_patch import Place, angle_between, patch_values
 from napari_mst.cli.main import main
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.light.balancing import WhiteBalance
 from napari_mst.photo.cameras import unbalanced_response
-from napari_mst.photo.white import Place, angle_between, patch_values
 
 MODEL = ("--model", "pixelwise-srgb", "--device", "cpu")
 PATCH = (slice(0, 12), slice(0, 12))

@@ -8,7 +8,7 @@ import pytest
 
 from napari_mst import Chart, Photo, calibrate, find_chart
 from napari_mst.base.errors import PhotoError
-from napari_mst.photo.chart import CHARTS, grids
+from napari_mst.calibration.chart import CHARTS, grids
 
 REAL = Path(__file__).parents[2] / "../shared/data/charts"
 CLICKED = {

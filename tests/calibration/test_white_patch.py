@@ -9,10 +9,10 @@ import pytest
 from napari_mst import Acquisition, FlatField, Photo
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CameraError, PhotoError
+from napari_mst.calibration.white_patch import GreyPatch, acquisition_from_patch
 from napari_mst.cube.colour import reflectances, stored
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
 from napari_mst.photo.raw import Shot
-from napari_mst.photo.white import GreyPatch, acquisition_from_patch
 
 CAMERA = "Nikon_D5100"
 PATCH = GreyPatch((20, 20), 0.5)

@@ -8,11 +8,11 @@ from lab.lights import HELD_OUT_LIGHTS
 from lab.simulated import SceneSimulator
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import PhotoError
-from napari_mst.light import estimating
-from napari_mst.light.seeing import light_table
+from napari_mst.calibration.light import estimating
+from napari_mst.calibration.light.seeing import light_table
+from napari_mst.calibration.white_patch import angle_between
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.white import angle_between
 
 CAMERA = "Nikon_D850"  # training never sees it
 SIDE = 64

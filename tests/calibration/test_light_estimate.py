@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 import napari_mst as nm
 from lab.compositions import ColourfulSimulator
 from napari_mst.base.errors import CameraError, PhotoError
+from napari_mst.calibration.light.estimating import LightEstimate, warning_of
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.light.estimating import LightEstimate, warning_of
 from napari_mst.photo.cameras import OF_SENSOR, light_power, unbalanced_response
 from napari_mst.photo.photo import Encoding, Photo
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from napari_mst.base.arrays import Doubles, Mask
 from napari_mst.base.errors import PhotoError
+from napari_mst.calibration.chart import CHARTS, Chart, chart_colours
+from napari_mst.calibration.corrections import recoloured, sha256_after
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.photo.cameras import GRID, Acquisition, chart_camera, chart_responses, white_text
-from napari_mst.photo.chart import CHARTS, Chart, chart_colours
-from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 Colours = Doubles

@@ -16,8 +16,7 @@ import torch
 
 from napari_mst.base.arrays import Brief, Doubles
 from napari_mst.base.errors import CameraError, PhotoError
-from napari_mst.cube.spectrum import Spectrum
-from napari_mst.light.seeing import (
+from napari_mst.calibration.light.seeing import (
     CellColours,
     KnownLights,
     LightPosterior,
@@ -29,6 +28,8 @@ from napari_mst.light.seeing import (
     sampled,
     to_common,
 )
+from napari_mst.calibration.white_patch import OFF_DAYLIGHT, angle_between, patch_values
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.models import load_model
 from napari_mst.networks.attention.class_token import rollout
 from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
@@ -43,7 +44,6 @@ from napari_mst.photo.cameras import (
 )
 from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.photo.white import OFF_DAYLIGHT, angle_between, patch_values
 
 MODEL = "light-vit"
 """The bundled network that estimates the light."""

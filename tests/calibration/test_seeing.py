@@ -2,7 +2,7 @@
 
 import torch
 
-from napari_mst.light.seeing import CHANNELS, CellColours, picture
+from napari_mst.calibration.light.seeing import CHANNELS, CellColours, picture
 
 COUNT, PLACES = 3, 40
 OF_CELL = 5  # channels of the mean of a cell, and as many of its brightest part

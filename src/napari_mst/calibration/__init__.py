@@ -1,0 +1,1 @@
+"""What the values of a photo mean: white, light, chart, flat field."""
