@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import Any
 
 import napari_mst
+from napari_mst.analysis.map_kind import Map
+from napari_mst.analysis.metamers import Metamers
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.calibration.balancing import WhiteBalance
 from napari_mst.calibration.light.estimating import LightEstimate
 from napari_mst.cube.parts import PlainCube
-from napari_mst.spectra.map_kind import Map
-from napari_mst.spectra.metamers import Metamers
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 

@@ -29,8 +29,8 @@ TORCH_FREE = (
     "photo.files",
     "photo.photo",
     "reconstruction.options",
-    "spectra.library",
-    "spectra.maps",
+    "analysis.library",
+    "analysis.maps",
 )
 
 CORE = sorted(
@@ -92,7 +92,7 @@ def test_docks_open_without_waiting_for_torch() -> None:
 
 
 def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:
-    modules = ("cli.main", "spectra.maps", "cube.metrics", "spectra.compare")
+    modules = ("cli.main", "analysis.maps", "cube.metrics", "analysis.comparison")
     statement = "import " + ", ".join(f"napari_mst.{module}" for module in modules)
     assert not loaded_by(statement, ("spectral", "skimage", "scipy"))
 

@@ -18,6 +18,7 @@ from tests.plugin.reconstruct.manifest import preference
 from torch import nn
 
 from napari_mst import Reconstructor, load_model, read_cube, write_cube
+from napari_mst.analysis.maps import MAPS
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS
@@ -36,7 +37,6 @@ from napari_mst.plugin.reconstruct.rows import SETTINGS
 from napari_mst.plugin.reconstruct.sections import FormRows, settings_title
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.provenance import origin
-from napari_mst.spectra.maps import MAPS
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 CPU = torch.device("cpu")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import napari_mst as nm
+from napari_mst.analysis.formulas import catalogue
 from napari_mst.cube.colour import reflectances
 from napari_mst.photo.cameras import load_cameras
-from napari_mst.spectra.formulas import catalogue
 
 ROOT = Path(__file__).parents[1]
 EXACT = "scenes of CAVE, of exactly rendered sRGB"

@@ -13,11 +13,11 @@ from PIL import Image
 from tests.reference import PAGE, RESULTS, TASKS, Entry, entries_of, page, public_names
 
 import napari_mst
+from napari_mst.analysis.map_kind import MAPS
 from napari_mst.calibration.chart import CHARTS
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import GRID
-from napari_mst.spectra.map_kind import MAPS
 
 NAMES = sorted({*public_names(), *RESULTS})
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from napari_mst import Chart, Photo, calibrate, read_cube, read_spectra
+from napari_mst.analysis.library import colour_checker
 from napari_mst.calibration.white_patch import GreyPatch, acquisition_from_patch
 from napari_mst.photo.cameras import OF_SENSOR
-from napari_mst.spectra.library import colour_checker
 
 FOLDER = Path(__file__).parents[1] / "sample_data"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ from torch import nn  # noqa: TID253
 
 import napari_mst as nm
 from lab.simulated import SceneSimulator
-from napari_mst.spectra.library import colour_checker
+from napari_mst.analysis.library import colour_checker
 
 LAMPS = {
     "D65": "daylight (D65)",

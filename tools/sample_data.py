@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tests.raw_photos import Camera, write_dng
 
 import napari_mst as nm
+from napari_mst.analysis.library import colour_checker
 from napari_mst.photo.cameras import unbalanced_response
-from napari_mst.spectra.library import colour_checker
 
 PATCHES = (4, 6)
 """Rows and columns of patches on the chart."""

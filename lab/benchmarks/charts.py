@@ -25,11 +25,11 @@ from napari_mst import (
     refine,
     region_spectrum,
 )
+from napari_mst.analysis.regions import Region
 from napari_mst.calibration.chart import CHARTS
 from napari_mst.cube.colour import illuminant, linear_to_srgb, measured_reflectances, srgb_response
 from napari_mst.cube.metrics import mrae
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
-from napari_mst.spectra.regions import Region
 from napari_mst.training.inputs import HELD_OUT_CAMERAS
 
 CORNERS = Chart(((10.0, 10.0), (10.0, 110.0), (70.0, 110.0), (70.0, 10.0)))

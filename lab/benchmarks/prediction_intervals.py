@@ -20,6 +20,7 @@ import numpy as np
 
 from lab.benchmarks import common
 from lab.simulated import SceneSimulator
+from napari_mst.analysis.library import colour_checker
 from napari_mst.base.arrays import Floats, Mask
 from napari_mst.cube.metrics import core_pixels, mrae
 from napari_mst.models import MODELS, load_model
@@ -27,7 +28,6 @@ from napari_mst.models.cards import CAMERA
 from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.reconstruction.model_intervals import half_widths, margins, photo_interval
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.spectra.library import colour_checker
 from napari_mst.training.inputs import INPUTS, Input, camera_inputs
 from napari_mst.training.scenes import Scene, read_scenes
 from napari_mst.training.tables import RENDERED

@@ -4,6 +4,20 @@
 """
 
 from napari_mst import attention as attention
+from napari_mst.analysis import maps as maps
+from napari_mst.analysis.classification import best_matches as best_matches
+from napari_mst.analysis.classification import endmembers as endmembers
+from napari_mst.analysis.comparison import compare_region as compare_region
+from napari_mst.analysis.library import read_spectra as read_spectra
+from napari_mst.analysis.library import write_spectra as write_spectra
+from napari_mst.analysis.maps import formula as formula
+from napari_mst.analysis.maps import index as index
+from napari_mst.analysis.metamers import metamers as metamers
+from napari_mst.analysis.regions import Region as Region
+from napari_mst.analysis.regions import label_spectra as label_spectra
+from napari_mst.analysis.regions import point_spectrum as point_spectrum
+from napari_mst.analysis.regions import region_spectrum as region_spectrum
+from napari_mst.analysis.transforms import resample as resample
 from napari_mst.base.errors import NapariMstError as NapariMstError
 from napari_mst.base.progress import Progress as Progress
 from napari_mst.calibration import light as light
@@ -35,20 +49,6 @@ from napari_mst.references.intervals import prediction_intervals as prediction_i
 from napari_mst.references.reference_spectrum import ReferenceSpectrum as ReferenceSpectrum
 from napari_mst.references.refining import refine as refine
 from napari_mst.references.suggestions import suggest_measurements as suggest_measurements
-from napari_mst.spectra import maps as maps
-from napari_mst.spectra.classification import best_matches as best_matches
-from napari_mst.spectra.classification import endmembers as endmembers
-from napari_mst.spectra.compare import compare_region as compare_region
-from napari_mst.spectra.library import read_spectra as read_spectra
-from napari_mst.spectra.library import write_spectra as write_spectra
-from napari_mst.spectra.maps import formula as formula
-from napari_mst.spectra.maps import index as index
-from napari_mst.spectra.metamers import metamers as metamers
-from napari_mst.spectra.regions import Region as Region
-from napari_mst.spectra.regions import label_spectra as label_spectra
-from napari_mst.spectra.regions import point_spectrum as point_spectrum
-from napari_mst.spectra.regions import region_spectrum as region_spectrum
-from napari_mst.spectra.transforms import resample as resample
 
 __all__: list[str]
 __version__: str

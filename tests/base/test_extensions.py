@@ -23,7 +23,7 @@ FORMATS.append(replace(FORMATS[0], name="theirs", suffixes=(".theirs",)))
 """,
     "maps": """
 from dataclasses import replace
-from napari_mst.spectra.maps import MAPS
+from napari_mst.analysis.maps import MAPS
 MAPS["theirs"] = replace(next(iter(MAPS.values())), name="theirs")
 """,
 }
@@ -32,7 +32,7 @@ LOOK = """
 from napari_mst.formats import FORMATS
 from napari_mst.networks import NETWORKS
 from napari_mst.networks.attention.kinds import ATTENTIONS
-from napari_mst.spectra.maps import MAPS
+from napari_mst.analysis.maps import MAPS
 for table in (NETWORKS, ATTENTIONS, [each.name for each in FORMATS], MAPS):
     print("theirs" in table, len(table) > 3)
 """

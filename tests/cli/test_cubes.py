@@ -15,6 +15,10 @@ from PIL import Image
 from tests.cli.conftest import Run, assert_is_one_error
 
 from napari_mst import Provenance, SpectralCube, Spectrum, read_cube, write_cube, write_spectra
+from napari_mst.analysis.classification import classes
+from napari_mst.analysis.comparison import Measure, error_map
+from napari_mst.analysis.library import read_spectra
+from napari_mst.analysis.maps import MAPS, components, index, unmixed
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CurveWarning
 from napari_mst.cli.console import warnings_noted
@@ -23,10 +27,6 @@ from napari_mst.cli.reconstruct import SUFFIXES
 from napari_mst.cube import metrics
 from napari_mst.cube.georeference import FIELD
 from napari_mst.models import MODELS
-from napari_mst.spectra.classification import classes
-from napari_mst.spectra.compare import Measure, error_map
-from napari_mst.spectra.library import read_spectra
-from napari_mst.spectra.maps import MAPS, components, index, unmixed
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(3)

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image, ImageCms
 
 import napari_mst as nm
+from napari_mst.analysis.library import colour_checker
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import CameraError, Cancelled, CubeError, NapariMstError, SaveError
 from napari_mst.base.progress import Progress
@@ -19,7 +20,6 @@ from napari_mst.cube import pictures
 from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.cube.pictures import composite_of, paint
 from napari_mst.formats.picture_files import write_picture
-from napari_mst.spectra.library import colour_checker
 
 CHART = colour_checker()
 BANDS = CHART[0].wavelengths

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch.utils.dlpack import from_dlpack
 
+from napari_mst.analysis.regions import Region, label_spectra
 from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.denoising.non_local_means import non_local_means
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
-from napari_mst.spectra.regions import Region, label_spectra
 
 WAVELENGTHS = np.array([500.0, 550])
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from napari_mst.analysis.library import write_spectra
 from napari_mst.base import atomic_save
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
@@ -15,7 +16,6 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.formats.zarr.writing import CubeClip
 from napari_mst.photo.frames import frames_of
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
-from napari_mst.spectra.library import write_spectra
 
 
 def reconstruct_frames(

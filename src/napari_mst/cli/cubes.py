@@ -10,6 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.analysis.comparison import Scores, cube_errors, psnr
+from napari_mst.analysis.formulas import expanded
+from napari_mst.analysis.label_table import label_table, write_table
+from napari_mst.analysis.library import read_spectra, spectra_text, write_spectra
+from napari_mst.analysis.map_kind import MapKind, check_map_target
+from napari_mst.analysis.maps import MAPS
+from napari_mst.analysis.regions import point_spectrum
 from napari_mst.base.atomic_save import check_targets
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.cli.console import note, print_json, working
@@ -21,13 +28,6 @@ from napari_mst.formats import check_target, write_cube
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.formats.picture_files import check_picture_target, write_picture
 from napari_mst.photo.photo import Photo
-from napari_mst.spectra.compare import Scores, cube_errors, psnr
-from napari_mst.spectra.formulas import expanded
-from napari_mst.spectra.label_table import label_table, write_table
-from napari_mst.spectra.library import read_spectra, spectra_text, write_spectra
-from napari_mst.spectra.map_kind import MapKind, check_map_target
-from napari_mst.spectra.maps import MAPS
-from napari_mst.spectra.regions import point_spectrum
 
 
 def convert(

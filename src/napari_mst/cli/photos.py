@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from napari_mst.analysis.library import read_spectra
 from napari_mst.base.errors import CameraError, PhotoError, SpectrumError, shown
 from napari_mst.base.progress import Progress
 from napari_mst.calibration.chart import CHARTS, Chart, find_chart
@@ -27,7 +28,6 @@ from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.reconstruction.options import RunOptions, rectangle
-from napari_mst.spectra.library import read_spectra
 
 if TYPE_CHECKING:
     from napari_mst.calibration.chart_calibration import Calibration

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from napari_mst.analysis.library import read_spectra
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cli.console import note, progress_bar
@@ -12,7 +13,6 @@ from napari_mst.cube import SpectralCube
 from napari_mst.formats import check_target, write_cube
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
-from napari_mst.spectra.library import read_spectra
 
 
 def refine_cube(

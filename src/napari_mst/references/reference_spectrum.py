@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from napari_mst.analysis.regions import Region
 from napari_mst.base.arrays import Brief, Doubles, Floats
 from napari_mst.base.errors import NapariMstError, SpectrumError
 from napari_mst.calibration.chart import CHARTS
@@ -20,7 +21,6 @@ from napari_mst.cube.colour import averaging
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.cameras import GRID
-from napari_mst.spectra.regions import Region
 
 BRIGHTEST = 2.0
 """Reflectance that no surface has: larger values are per cent, counts or radiance."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from napari_mst.analysis.regions import point_spectrum
 from napari_mst.base.arrays import Doubles, Floats, Singles
 from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
@@ -41,7 +42,6 @@ from napari_mst.references.reference_spectrum import (
     reference_values,
 )
 from napari_mst.references.refinement_record import Refinement
-from napari_mst.spectra.regions import point_spectrum
 
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""

@@ -6,6 +6,7 @@ from napari.components import ViewerModel
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
+from napari_mst.analysis.metamers import metamers
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.spectrum import Spectrum
@@ -13,7 +14,6 @@ from napari_mst.formats import read_cube
 from napari_mst.plugin.metamers.dock import subject_at
 from napari_mst.plugin.metamers.metamer_model import QUESTION, TO_ESTIMATE, MetamerModel, Subject
 from napari_mst.plugin.workspace import sample_path
-from napari_mst.spectra.metamers import metamers
 
 NEUTRAL = 15
 

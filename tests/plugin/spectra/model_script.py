@@ -11,9 +11,9 @@ from napari.components import ViewerModel
 from numpy.typing import NDArray
 from tests.plugin.in_viewer import add_cube
 
+from napari_mst.analysis.library import read_spectra
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
-from napari_mst.spectra.library import read_spectra
 
 BAND, ROW, COLUMN = np.indices((31, 20, 30), dtype=np.float32)
 VALUES = (BAND * 10_000 + ROW * 100 + COLUMN) / 310_000

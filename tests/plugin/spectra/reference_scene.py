@@ -10,6 +10,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from tests.plugin.in_viewer import add_cube, cube_in, picks_in
 
+from napari_mst.analysis.library import colour_checker
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.photo.photo import Photo
@@ -19,7 +20,6 @@ from napari_mst.plugin.viewer.picks import marks_of
 from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refining import refine
-from napari_mst.spectra.library import colour_checker
 
 WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
 SIZE = (24, 32)

@@ -25,13 +25,13 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
+from napari_mst.analysis.library import colour_checker, write_spectra
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.model_dock import MapsDock, ModelDock
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.viewer.layers import go_to
-from napari_mst.spectra.library import colour_checker, write_spectra
 
 
 def test_the_live_curve_is_the_spectrum_under_the_mouse(desk: Desk) -> None:

@@ -10,11 +10,11 @@ from qtpy.QtGui import QColor
 from tests.plugin.conftest import make_cube
 from tests.plugin.spectra.probe import SQUARE, Desk, entries
 
+from napari_mst.analysis.library import colour_checker
+from napari_mst.analysis.transforms import normalised, transformed
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.curves import pen
 from napari_mst.plugin.spectra.rows import spectra_of
-from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.transforms import normalised, transformed
 
 
 def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(desk: Desk) -> None:

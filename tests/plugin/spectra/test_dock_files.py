@@ -10,9 +10,9 @@ from qtpy.QtWidgets import QApplication, QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
+from napari_mst.analysis.library import read_spectra
 from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.viewer import picks
-from napari_mst.spectra.library import read_spectra
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".sli"])

@@ -17,6 +17,7 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, cube_in
 from tests.plugin.spectra.probe import Desk, bounds, choose
 
+from napari_mst.analysis.regions import region_spectrum
 from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.models.cards import CAMERA, MODELS
@@ -27,7 +28,6 @@ from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.reconstruction import model_intervals
 from napari_mst.reconstruction.model_intervals import model_spectrum_band, photo_interval
-from napari_mst.spectra.regions import region_spectrum
 
 SPREAD = f"{MODEL_ERROR}, {UNCALIBRATED}"
 

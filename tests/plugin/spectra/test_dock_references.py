@@ -12,12 +12,12 @@ from tests.plugin.in_viewer import cube_in
 from tests.plugin.spectra.probe import choose, entries
 from tests.plugin.spectra.reference_scene import SPOTS, WAVELENGTHS, marks_in, with_scene
 
+from napari_mst.analysis.library import colour_checker, write_spectra
 from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import composite_of
 from napari_mst.references.refining import refine
-from napari_mst.spectra.library import colour_checker, write_spectra
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
+from napari_mst.analysis.library import colour_checker, read_spectra
+from napari_mst.analysis.regions import region_spectrum
 from napari_mst.plugin.spectra import reader, resolve
-from napari_mst.spectra.library import colour_checker, read_spectra
-from napari_mst.spectra.regions import region_spectrum
 
 
 def test_every_shape_and_label_has_a_curve_that_follows_it(desk: Desk) -> None:

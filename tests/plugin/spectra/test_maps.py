@@ -19,6 +19,9 @@ from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, cube_in
 
+from napari_mst.analysis.label_table import label_table
+from napari_mst.analysis.map_kind import Map
+from napari_mst.analysis.maps import MAPS, formula, span
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube, colour
 from napari_mst.cube.lazy import Lazy
@@ -30,9 +33,6 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.workspace import sample_path
-from napari_mst.spectra.label_table import label_table
-from napari_mst.spectra.map_kind import Map
-from napari_mst.spectra.maps import MAPS, formula, span
 
 Make = Callable[[str], Any]
 NUMBERS = {kind.title: number for number, kind in enumerate(MAPS.values())}

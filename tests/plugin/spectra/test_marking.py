@@ -20,6 +20,7 @@ from tests.plugin.spectra.reference_scene import (
     with_scene,
 )
 
+from napari_mst.analysis.library import colour_checker
 from napari_mst.base.errors import CubeError, PhotoError, SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Origin, Spectrum
@@ -32,7 +33,6 @@ from napari_mst.plugin.spectra.rows import curve_of
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.references.intervals import interval_width
 from napari_mst.references.refining import refine
-from napari_mst.spectra.library import colour_checker
 
 
 def pinned(*spots: tuple[int, int], start: Start = run_now) -> tuple[ViewerModel, SpectraModel]:

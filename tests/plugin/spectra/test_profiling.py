@@ -12,12 +12,12 @@ from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in
 
+from napari_mst.analysis.transects import transect
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin.spectra.profile_dock import ProfileDock
 from napari_mst.plugin.spectra.profiling import spectrogram
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
-from napari_mst.spectra.transects import transect
 
 LINE = np.array([[5, 5], [5, 25]])
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from psygnal import Signal
 
+from napari_mst.analysis.library import colour_checker
+from napari_mst.analysis.metamers import COUNT, Metamers, metamers
 from napari_mst.base.arrays import Doubles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT, colour_weights, illuminant_title
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.metamers import COUNT, Metamers, metamers
 
 TO_ESTIMATE = COUNT
 """The direction that leads from the spectrum to its estimate; those below are waves."""

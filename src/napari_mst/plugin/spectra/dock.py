@@ -18,6 +18,8 @@ from qtpy.QtWidgets import (
 )
 from superqt import QFlowLayout
 
+from napari_mst.analysis.classification import best_matches
+from napari_mst.analysis.library import colour_checker
 from napari_mst.base.errors import CubeError, NapariMstError, plain
 from napari_mst.cube.pictures import best_bands, has_colour
 from napari_mst.cube.spectrum import Spectrum
@@ -38,8 +40,6 @@ from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.spectra.table import SpectraTable, SpectraTableModel
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
 from napari_mst.plugin.viewer.widgets import Paragraph
-from napari_mst.spectra.classification import best_matches
-from napari_mst.spectra.library import colour_checker
 
 USUAL_GREY = 99.0
 """Per cent: the usual tile of a white reference."""

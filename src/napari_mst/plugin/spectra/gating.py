@@ -17,6 +17,8 @@ from napari.layers import Image, Labels
 from napari.utils.colormaps import CyclicLabelColormap
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.analysis.regions import Region
+from napari_mst.analysis.scatter import Scatter, scatter
 from napari_mst.base.arrays import Array, Mask
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import Progress
@@ -29,8 +31,6 @@ from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import MAP_KEY, cube_at, cube_layer_in, selection_kept
 from napari_mst.plugin.viewer.picks import COLOURS, hexes
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.spectra.regions import Region
-from napari_mst.spectra.scatter import Scatter, scatter
 
 ROLE = "gates"
 """Marks the layer of the labels in its metadata."""

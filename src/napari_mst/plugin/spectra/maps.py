@@ -12,6 +12,9 @@ import numpy as np
 from napari.layers import Image, Layer
 from napari.utils.colormaps import DirectLabelColormap
 
+from napari_mst.analysis.classification import MOST_CLASSES
+from napari_mst.analysis.map_kind import ESTIMATED, Map, MapKind, regions_between
+from napari_mst.analysis.maps import MAPS
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.base.progress import Progress
@@ -40,9 +43,6 @@ from napari_mst.plugin.viewer.photos import (
     photo_layers,
 )
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.spectra.classification import MOST_CLASSES
-from napari_mst.spectra.map_kind import ESTIMATED, Map, MapKind, regions_between
-from napari_mst.spectra.maps import MAPS
 
 MISSING = {
     "spectra": "Keep a spectrum of each class first: click on the image.",

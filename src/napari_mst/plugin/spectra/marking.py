@@ -14,6 +14,8 @@ from dataclasses import replace
 import numpy as np
 from napari.layers import Image, Layer, Points
 
+from napari_mst.analysis import library
+from napari_mst.analysis.regions import point_spectrum
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.base.progress import Progress
@@ -30,8 +32,6 @@ from napari_mst.references.reference_spectrum import ReferenceSpectrum, referenc
 from napari_mst.references.refinement_record import reference_spectra
 from napari_mst.references.refining import check_cube
 from napari_mst.references.suggestions import suggest_measurements
-from napari_mst.spectra import library
-from napari_mst.spectra.regions import point_spectrum
 
 NO_PICK = "No pick is selected. Click on the image, or select rows of picks in the table."
 STAYS = "The cube was saved refined to this spectrum, and stays so. Reconstruct it to start again."

@@ -12,6 +12,7 @@ from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QToolButton, QWidget
 
+from napari_mst.analysis.library import colour_checker, read_spectra, spectra_text
 from napari_mst.base.atomic_save import saving
 from napari_mst.base.errors import SaveError
 from napari_mst.cube.layer import STACK_KEY
@@ -30,7 +31,6 @@ from napari_mst.plugin.spectra.resolve import VIEWS, Settings
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
-from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
 OPENS = "Spectra (*.csv *.txt *.tsv *.asd *.sed *.sli *.hdr)"

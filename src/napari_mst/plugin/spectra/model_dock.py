@@ -26,6 +26,9 @@ from qtpy.QtWidgets import (
 from superqt import QLabeledDoubleSlider
 from superqt.utils import QSignalThrottler
 
+from napari_mst.analysis.library import read_spectra
+from napari_mst.analysis.map_kind import MapKind
+from napari_mst.analysis.maps import MAPS
 from napari_mst.plugin.dock import (
     BEFORE_AFTER,
     KEEP,
@@ -57,9 +60,6 @@ from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import calling, report
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill
-from napari_mst.spectra.library import read_spectra
-from napari_mst.spectra.map_kind import MapKind
-from napari_mst.spectra.maps import MAPS
 
 INTERVAL = 25
 """Milliseconds between two drawings, at least."""

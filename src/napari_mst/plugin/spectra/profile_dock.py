@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
+from napari_mst.analysis.transects import Transect
 from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import NANOMETRES
@@ -27,7 +28,6 @@ from napari_mst.plugin.spectra.profiling import NO_LINE, spectrogram
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
-from napari_mst.spectra.transects import Transect
 
 LOWEST = 220
 """Pixels; a profile that is lower cannot be read."""

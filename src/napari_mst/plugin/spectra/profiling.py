@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Shapes
 
+from napari_mst.analysis.label_table import write_table
+from napari_mst.analysis.transects import Transect, transect
 from napari_mst.base.arrays import Doubles, Singles
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import Progress
@@ -24,8 +26,6 @@ from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import band_of, cube_at
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
-from napari_mst.spectra.label_table import write_table
-from napari_mst.spectra.transects import Transect, transect
 
 PIXEL = "pixel"
 NO_LINE = "Draw a line on the cube first: press Draw a line, then drag the mouse over the image."

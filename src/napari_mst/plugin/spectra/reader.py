@@ -16,6 +16,9 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from psygnal import Signal
 
+from napari_mst.analysis.comparison import compare_labels, compare_region
+from napari_mst.analysis.means import Spread
+from napari_mst.analysis.regions import Region, label_spectra, region_spectrum
 from napari_mst.base.arrays import Array, Doubles
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import NO_PROGRESS, Progress
@@ -25,9 +28,6 @@ from napari_mst.plugin.jobs.job import Job, Latest, Start, run_now
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
-from napari_mst.spectra.compare import compare_labels, compare_region
-from napari_mst.spectra.means import Spread
-from napari_mst.spectra.regions import Region, label_spectra, region_spectrum
 
 logger = logging.getLogger("napari_mst")
 

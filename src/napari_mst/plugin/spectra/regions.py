@@ -14,6 +14,9 @@ from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 from skimage.draw import line
 
+from napari_mst.analysis.comparison import Comparison
+from napari_mst.analysis.label_table import Table
+from napari_mst.analysis.regions import Region
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.progress import Progress
 from napari_mst.cube.spectrum import Spectrum
@@ -25,9 +28,6 @@ from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
-from napari_mst.spectra.compare import Comparison
-from napari_mst.spectra.label_table import Table
-from napari_mst.spectra.regions import Region
 
 ELLIPSE_CORNERS = 256
 """Corners of the polygon that stands for an ellipse."""

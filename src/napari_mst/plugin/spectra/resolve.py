@@ -11,12 +11,12 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
+from napari_mst.analysis.classification import Match
+from napari_mst.analysis.means import Spread
+from napari_mst.analysis.transforms import CONTINUUM_REMOVED, normalised, transformed
 from napari_mst.base.errors import SpectrumError, plain, shown
 from napari_mst.cube.spectrum import MODEL_ERROR, STD, Spectrum
 from napari_mst.plugin.spectra.rows import Entry, Spectra, curve_of
-from napari_mst.spectra.classification import Match
-from napari_mst.spectra.means import Spread
-from napari_mst.spectra.transforms import CONTINUUM_REMOVED, normalised, transformed
 
 
 class View(NamedTuple):

@@ -13,13 +13,13 @@ from typing import Any, cast
 import numpy as np
 from napari.layers import Image, Points
 
+from napari_mst.analysis.comparison import Comparison
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.job import ignore
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import REFERENCE, marks_of
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
-from napari_mst.spectra.compare import Comparison
 
 SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""

@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
+from napari_mst.analysis.scatter import CELLS, Scatter
 from napari_mst.base.arrays import Codes
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.gating import Highlight
@@ -28,7 +29,6 @@ from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
-from napari_mst.spectra.scatter import CELLS, Scatter
 
 FAINTEST = 0.25
 """Opacity of a cell with one pixel."""

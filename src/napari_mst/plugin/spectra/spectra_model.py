@@ -23,6 +23,10 @@ from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
 from napari.utils.colormaps import ensure_colormap
 
+from napari_mst.analysis.classification import Match, best_matches
+from napari_mst.analysis.label_table import Table, label_table, write_table
+from napari_mst.analysis.library import write_spectra
+from napari_mst.analysis.regions import point_spectrum
 from napari_mst.base.errors import NapariMstError, SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube.layer import STACK_KEY
@@ -40,10 +44,6 @@ from napari_mst.plugin.spectra.viewer_layers import ViewerLayers, restore
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.spectra.classification import Match, best_matches
-from napari_mst.spectra.label_table import Table, label_table, write_table
-from napari_mst.spectra.library import write_spectra
-from napari_mst.spectra.regions import point_spectrum
 
 NO_LABELS = "Show a layer of labels over a cube: classes, cells, or regions above a threshold."
 NO_STACK = "Select a pick on the cubes of a stack: run a stack of photos with all of its pages."

@@ -15,6 +15,8 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Points, Shapes
 from psygnal import Signal
 
+from napari_mst.analysis.band_maps import formula_presets
+from napari_mst.analysis.regions import Region, point_spectrum, region_spectrum
 from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
@@ -44,8 +46,6 @@ from napari_mst.plugin.viewer.layers import (
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.placement import pixel_at
 from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.spectra.band_maps import formula_presets
-from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 SAME = 1e-5
 """Largest relative difference at which two spectra are the same; text files and float32 round."""

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from napari_mst.analysis.strips import new_planes, raw_strips
 from napari_mst.base.arrays import Doubles, Indices, Mask
 from napari_mst.base.errors import CubeError, SpectrumError, shown
 from napari_mst.base.progress import ProgressLike, as_progress
@@ -19,7 +20,6 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.spectra.strips import new_planes, raw_strips
 
 _LEAST_WINDOW = 3  # of a parabola; of two bands it is a line
 

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.analysis import formulas
+from napari_mst.analysis.library import csv_text, write_text
+from napari_mst.analysis.means import Numbers, Pixels, averages
+from napari_mst.analysis.regions import labelled_pixels
+from napari_mst.analysis.strips import check_enough
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import NO_PROGRESS, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.spectrum import STD
-from napari_mst.spectra import formulas
-from napari_mst.spectra.library import csv_text, write_text
-from napari_mst.spectra.means import Numbers, Pixels, averages
-from napari_mst.spectra.regions import labelled_pixels
-from napari_mst.spectra.strips import check_enough
 
 MOST_COMPARED = 20
 """Labels up to which the separability of each two is measured: cells by thousands have none."""
@@ -67,7 +67,7 @@ def label_table(  # noqa: PLR0913 (its options by name)
 
     Examples
     --------
-    >>> from napari_mst.spectra.label_table import label_table
+    >>> from napari_mst.analysis.label_table import label_table
     >>> cube = nm.SpectralCube(np.arange(24.0).reshape(2, 3, 4), [500, 600])
     >>> table = label_table(cube, np.array([[0, 1, 1, 1], [0, 2, 2, 2], [2, 2, 2, 2]]))
     >>> table["row"], table["pixels"], table["mean 500 nm"]

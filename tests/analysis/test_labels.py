@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.spectra.conftest import bounds
+from tests.analysis.conftest import bounds
 
+from napari_mst.analysis import means
+from napari_mst.analysis.comparison import compare_labels, compare_region
+from napari_mst.analysis.means import Spread
+from napari_mst.analysis.regions import Region, label_spectra, region_spectrum
 from napari_mst.base.errors import Cancelled, SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra import means
-from napari_mst.spectra.compare import compare_labels, compare_region
-from napari_mst.spectra.means import Spread
-from napari_mst.spectra.regions import Region, label_spectra, region_spectrum
 
 SHAPE = (37, 53)
 RNG = np.random.default_rng(11)

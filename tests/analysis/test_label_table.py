@@ -8,9 +8,9 @@ import pytest
 from skimage.measure import regionprops_table
 
 import napari_mst as nm
+from napari_mst.analysis.label_table import MOST_COMPARED, label_table, separability, write_table
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra.label_table import MOST_COMPARED, label_table, separability, write_table
 
 RNG = np.random.default_rng(11)
 LABELS = RNG.integers(0, 4, (30, 40))

@@ -5,11 +5,11 @@ import pytest
 from scipy.interpolate import interp1d
 
 import napari_mst as nm
+from napari_mst.analysis import formulas
+from napari_mst.analysis.maps import index
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra import formulas
-from napari_mst.spectra.maps import index
 
 WAVELENGTHS = np.arange(400.0, 2401, 10)
 RNG = np.random.default_rng(4)

@@ -8,19 +8,19 @@ from typing import Any
 import colour
 import numpy as np
 import pytest
-from tests.spectra.conftest import bounds, curve
+from tests.analysis.conftest import bounds, curve
 
 import napari_mst as nm
+from napari_mst.analysis.classification import MOST_CLASSES
+from napari_mst.analysis.label_table import label_table
+from napari_mst.analysis.library import colour_checker
+from napari_mst.analysis.map_kind import ESTIMATED, Map
+from napari_mst.analysis.maps import MAPS, photo_difference
 from napari_mst.base.errors import Cancelled, CubeError, SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.photo.photo import Photo
-from napari_mst.spectra.classification import MOST_CLASSES
-from napari_mst.spectra.label_table import label_table
-from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.map_kind import ESTIMATED, Map
-from napari_mst.spectra.maps import MAPS, photo_difference
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(8)

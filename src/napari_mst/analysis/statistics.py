@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# First, whoever imports maps: the table begins with the formula, which is the first in the window.
+from napari_mst.analysis import band_maps as band_maps
+from napari_mst.analysis.map_kind import Map, MapKind, Number
+from napari_mst.analysis.strips import check_enough, new_planes, pixels, raw_strips, strips
 from napari_mst.base.arrays import Array, Doubles, Floats, Mask, Singles
 from napari_mst.base.errors import DenoisingError, SpectrumError
 from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
-
-# First, whoever imports maps: the table begins with the formula, which is the first in the window.
-from napari_mst.spectra import band_maps as band_maps
-from napari_mst.spectra.map_kind import Map, MapKind, Number
-from napari_mst.spectra.strips import check_enough, new_planes, pixels, raw_strips, strips
 
 MOST_CLUSTERS = 2**16 - 1
 """Labels are 16-bit, and 0 means no cluster."""

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 import spectral
-from tests.spectra.conftest import bounds
+from tests.analysis.conftest import bounds
 
-from napari_mst.base.errors import Cancelled, SpectrumError
-from napari_mst.base.progress import Progress
-from napari_mst.cube import SpectralCube, metrics
-from napari_mst.spectra import means, strips
-from napari_mst.spectra.compare import (
+from napari_mst.analysis import means, strips
+from napari_mst.analysis.comparison import (
     Scores,
     compare_region,
     cube_errors,
     error_map,
     psnr,
 )
-from napari_mst.spectra.regions import Region
+from napari_mst.analysis.regions import Region
+from napari_mst.base.errors import Cancelled, SpectrumError
+from napari_mst.base.progress import Progress
+from napari_mst.cube import SpectralCube, metrics
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 SHAPE = (20, 24)

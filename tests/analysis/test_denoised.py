@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from napari_mst.analysis.maps import denoised
+from napari_mst.analysis.statistics import band_noise
 from napari_mst.base.errors import DenoisingError
 from napari_mst.cube import SpectralCube
 from napari_mst.denoising.non_local_means import non_local_means
-from napari_mst.spectra.maps import denoised
-from napari_mst.spectra.statistics import band_noise
 
 SIGMA = np.array([0.01, 0.02, 0.04])
 SCENE = np.linspace(0.2, 0.7, 3)[:, None, None] * np.kron(

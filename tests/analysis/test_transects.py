@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import ArrayLike
 from skimage.measure import profile_line
 
+from napari_mst.analysis.maps import formula
+from napari_mst.analysis.transects import transect
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra.maps import formula
-from napari_mst.spectra.transects import transect
 
 
 @pytest.fixture

@@ -13,22 +13,22 @@ from scipy.integrate import trapezoid
 from scipy.signal import savgol_filter
 from scipy.stats import zscore
 from sklearn.preprocessing import normalize
-from tests.spectra.conftest import bounds, curve
+from tests.analysis.conftest import bounds, curve
 
 import napari_mst as nm
-from napari_mst.base.errors import SpectrumError
-from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import mapped
-from napari_mst.cube.spectrum import Spectrum
-from napari_mst.formats import numbers
-from napari_mst.spectra import strips
-from napari_mst.spectra.transforms import (
+from napari_mst.analysis import strips
+from napari_mst.analysis.transforms import (
     CONTINUUM_REMOVED,
     TRANSFORMS,
     normalised,
     resampled,
     transformed,
 )
+from napari_mst.base.errors import SpectrumError
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import mapped
+from napari_mst.cube.spectrum import Spectrum
+from napari_mst.formats import numbers
 
 WAVELENGTHS = np.array([400.0, 410, 425, 450, 500, 590, 700])
 VALUES = np.array([0.2, 0.5, 0.1, 0.4, 0.8, 0.3, 0.35])

@@ -87,7 +87,7 @@ class Metamers:
 
     Examples
     --------
-    >>> from napari_mst.spectra.library import colour_checker
+    >>> from napari_mst.analysis.library import colour_checker
     >>> orange, white = (colour_checker()[index] for index in (1, 3))
     >>> family = nm.metamers(orange)
     >>> low, high = family.limits(family.blacks[0])

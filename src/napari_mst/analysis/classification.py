@@ -10,6 +10,12 @@ from typing import Literal
 
 import numpy as np
 
+from napari_mst.analysis.map_kind import Map, MapKind, Number, Text
+from napari_mst.analysis.regions import point_spectrum
+from napari_mst.analysis.shares import SOLVERS
+from napari_mst.analysis.statistics import components
+from napari_mst.analysis.strips import pixels
+from napari_mst.analysis.transforms import FEWEST_BANDS, covered_bands, resampled, shared_bands
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import ProgressLike, as_progress
@@ -18,12 +24,6 @@ from napari_mst.cube.gaps import usable
 from napari_mst.cube.lazy import lazy_of
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
-from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.shares import SOLVERS
-from napari_mst.spectra.statistics import components
-from napari_mst.spectra.strips import pixels
-from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled, shared_bands
 
 LARGEST_ANGLE = 10.0
 """Degrees: the default of `classes`."""

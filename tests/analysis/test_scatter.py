@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from napari_mst.analysis.maps import components
+from napari_mst.analysis.regions import Region
+from napari_mst.analysis.scatter import CELLS, OUTSIDE, scatter
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra.maps import components
-from napari_mst.spectra.regions import Region
-from napari_mst.spectra.scatter import CELLS, OUTSIDE, scatter
 
 
 @pytest.fixture

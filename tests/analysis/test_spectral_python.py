@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import spectral
-from tests.spectra.conftest import curve
+from tests.analysis.conftest import curve
 
+from napari_mst.analysis import maps, statistics, strips
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.spectra import maps, statistics, strips
 
 WAVELENGTHS = np.linspace(400, 700, 8)
 RNG = np.random.default_rng(11)

@@ -16,13 +16,13 @@ import pytest
 import spectral
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.spectra.conftest import curve
+from tests.analysis.conftest import curve
 
+from napari_mst.analysis.classification import best_matches
+from napari_mst.analysis.library import colour_checker, read_spectra, spectra_text, write_spectra
 from napari_mst.base.errors import CubeFileError, CurveWarning, SaveError
 from napari_mst.cube import curves
 from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.spectra.classification import best_matches
-from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text, write_spectra
 
 WAVELENGTHS = np.array([400.0, 412.5, 1 / 3 + 500])
 PICK = curve(

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.analysis import formulas
+from napari_mst.analysis.regions import Region
+from napari_mst.analysis.statistics import components
 from napari_mst.base.arrays import Doubles, Mask, Singles
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra import formulas
-from napari_mst.spectra.regions import Region
-from napari_mst.spectra.statistics import components
 
 CELLS = 255
 """Cells along each axis: the number of a cell, and one for no cell, then fit into 16 bits."""

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import spectral
-from tests.spectra.conftest import curve
+from tests.analysis.conftest import curve
 
+from napari_mst.analysis.classification import best_matches
+from napari_mst.analysis.library import colour_checker
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.spectra.classification import best_matches
-from napari_mst.spectra.library import colour_checker
 
 LIBRARY = colour_checker()
 WAVELENGTHS = LIBRARY[0].wavelengths

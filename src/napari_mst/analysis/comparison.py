@@ -12,6 +12,17 @@ from typing import Literal
 
 import numpy as np
 
+from napari_mst.analysis.means import Moments, Numbers, Pixels
+from napari_mst.analysis.regions import (
+    Labelled,
+    Region,
+    check_inside,
+    labelled_pixels,
+    pixels_of,
+    region_name,
+)
+from napari_mst.analysis.strips import strips
+from napari_mst.analysis.transforms import shared_bands
 from napari_mst.base.arrays import Doubles, Mask, Singles
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import ProgressLike, as_progress
@@ -20,17 +31,6 @@ from napari_mst.cube.colour import interpolation
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
-from napari_mst.spectra.means import Moments, Numbers, Pixels
-from napari_mst.spectra.regions import (
-    Labelled,
-    Region,
-    check_inside,
-    labelled_pixels,
-    pixels_of,
-    region_name,
-)
-from napari_mst.spectra.strips import strips
-from napari_mst.spectra.transforms import shared_bands
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
 """The errors that `error_map` measures."""

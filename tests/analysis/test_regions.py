@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from skimage.draw import polygon2mask
 from skimage.measure import regionprops
-from tests.spectra.conftest import bounds
+from tests.analysis.conftest import bounds
 
+from napari_mst.analysis import means
+from napari_mst.analysis.regions import Region, point_spectrum, region_spectrum
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.spectra import means
-from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 SHAPE = (37, 53)
 RNG = np.random.default_rng(7)

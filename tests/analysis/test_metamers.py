@@ -7,11 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 import napari_mst as nm
+from napari_mst.analysis.library import colour_checker
+from napari_mst.analysis.metamers import COUNT, Metamers, matrix_r, metameric_blacks
 from napari_mst.base.errors import CameraError, SpectrumError
 from napari_mst.cube.colour import colour_matching_functions, illuminant
 from napari_mst.photo.cameras import camera_response
-from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.metamers import COUNT, Metamers, matrix_r, metameric_blacks
 
 CHART = colour_checker()
 GRID = CHART[0].wavelengths

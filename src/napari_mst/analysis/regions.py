@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.analysis.means import Numbers, Pixels, Spread, averages
 from napari_mst.base.arrays import Brief, Doubles, Mask
 from napari_mst.base.errors import SpectrumError, check_pixel, shown
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
-from napari_mst.spectra.means import Numbers, Pixels, Spread, averages
 
 T = TypeVar("T")
 

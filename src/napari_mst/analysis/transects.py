@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from napari_mst.analysis import formulas
 from napari_mst.base.arrays import Doubles, Singles, singles
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import NO_PROGRESS, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra import formulas
 
 CHUNK = 64
 """Places whose surroundings are read at a time, so that a file is read near the line alone."""

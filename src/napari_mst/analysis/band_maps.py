@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from napari_mst.analysis import formulas
+from napari_mst.analysis.map_kind import Map, MapKind, Number, Text
+from napari_mst.analysis.strips import new_planes, raw_strips
+from napari_mst.analysis.transforms import CONTINUUM_REMOVED, TRANSFORMS, rising_order
 from napari_mst.base.arrays import Doubles, Singles
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra import formulas
-from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
-from napari_mst.spectra.strips import new_planes, raw_strips
-from napari_mst.spectra.transforms import CONTINUUM_REMOVED, TRANSFORMS, rising_order
 
 
 def formula_presets(cube: SpectralCube) -> Mapping[str, str]:

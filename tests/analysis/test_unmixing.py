@@ -8,11 +8,11 @@ import spectral
 from scipy.optimize import minimize, nnls
 
 import napari_mst as nm
+from napari_mst.analysis.classification import Constraint, abundances, endmembers
 from napari_mst.base.errors import Cancelled, SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.spectra.classification import Constraint, abundances, endmembers
 
 WAVELENGTHS = np.linspace(400, 1000, 12)
 RNG = np.random.default_rng(5)

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from napari_mst.analysis.strips import raw_strips
 from napari_mst.base.arrays import Doubles, Singles
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import good_bands
-from napari_mst.spectra.strips import raw_strips
 
 
 def _table(name: str) -> Iterator[list[str]]:
