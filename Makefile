@@ -48,7 +48,7 @@ tests-pyqt6: .venv/ready
 	OMP_NUM_THREADS=1 $(DISPLAYED) $(PYTEST)
 
 tests-pyside6: .venv/ready kernels
-	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(BIN)/python -m pytest tests/plugin/test_window.py tests/plugin/test_workspace.py
+	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(BIN)/python -m pytest tests/plugin/test_window.py tests/plugin/test_workspace_dock.py
 
 # Compiled once here, rather than by each process of the tests at the same time.
 kernels: .venv/ready

@@ -10,7 +10,7 @@ from lab.reference_spectra import KNOWN
 from lab.retrain import RETRAIN
 from lab.training import CALIBRATE, TRAIN
 from napari_mst.cli.main import COMMANDS, main
-from napari_mst.training.tables import BASELINES
+from napari_mst.training.scoring import BASELINES
 
 if __name__ == "__main__":
     BASELINES.update(baselines.BASELINES)

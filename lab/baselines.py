@@ -17,11 +17,11 @@ from lab.simulated import SceneSimulator
 from napari_mst.base.arrays import Codes, Doubles, Floats, Indices
 from napari_mst.base.errors import ModelError
 from napari_mst.cube.colour import measured_reflectances, srgb_response, srgb_to_linear
-from napari_mst.denoising.photos import BEST_H
+from napari_mst.denoising.photo_denoising import BEST_H
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.training.tables import Method, matrix_method
+from napari_mst.training.scoring import Method, matrix_method
 
 
 def root_polynomial() -> Method:

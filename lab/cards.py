@@ -10,7 +10,7 @@ from napari_mst.models.cards import ModelCard
 from napari_mst.training.fit import save
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import read_scenes
-from napari_mst.training.tables import Method, ModelMethod, means, score
+from napari_mst.training.scoring import Method, ModelMethod, means, score
 
 CARD = ModelCard(
     name="mstpp-srgb",

@@ -39,8 +39,8 @@ from napari_mst.training.inputs import (
     camera_inputs,
     training_cameras,
 )
+from napari_mst.training.scoring import ON_CPU, ModelMethod
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.tables import ON_CPU, ModelMethod
 
 CAMERA_SETTINGS = FitSettings(steps=30_000, size=64)
 """The settings of `mstpp-camera`."""

@@ -27,15 +27,15 @@ from lab.simulated import USUAL, Curriculum, SceneSimulator, Simulated
 from napari_mst.base.arrays import Codes, Floats, Singles
 from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
-from napari_mst.denoising.noise import SensorNoise, estimated_noise
-from napari_mst.denoising.photos import BEST_H, Denoising, denoised_photo
+from napari_mst.denoising.photo_denoising import BEST_H, Denoising, denoised_photo
+from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 from napari_mst.models import load_model
 from napari_mst.networks.attention.blocks import LIKE_SPECTRAL, HybridBlock
 from napari_mst.networks.attention.kinds import Block
-from napari_mst.networks.attention.windows import ShiftedWindowAttention
-from napari_mst.networks.parts import near
+from napari_mst.networks.attention.window_attention import ShiftedWindowAttention
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, decoded
+from napari_mst.networks.shared_modules import near
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
@@ -43,9 +43,9 @@ from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network
 from napari_mst.training.inputs import INPUTS, jpeg
 from napari_mst.training.scenes import read_scenes
+from napari_mst.training.scoring import Method, means, score
 from napari_mst.training.settings import FitSettings
 from napari_mst.training.sources import Draw
-from napari_mst.training.tables import Method, means, score
 
 _PLANES = 8  # the photo, its non-local means, its noise, and its loss by JPEG
 _BOTTLENECK = 2

@@ -35,7 +35,7 @@ from napari_mst.references.refining import refine
 from napari_mst.references.suggestions import MOST, suggest_measurements
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes, resampled, scene_files
-from napari_mst.training.tables import (
+from napari_mst.training.scoring import (
     RENDERED,
     UNCOVERED,
     Score,

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from napari_mst.base.arrays import Codes
 from napari_mst.cube.colour import linear_to_srgb, reflectances, srgb_response, srgb_to_linear
-from napari_mst.denoising.noise import SensorNoise
+from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.photo.cameras import GRID
 from napari_mst.training.inputs import jpeg
 from napari_mst.training.sources import HELD_OUT_SCENES, Draw, degraded_at

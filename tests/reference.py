@@ -13,7 +13,7 @@ from typing import Any
 import napari_mst
 from napari_mst.analysis.map_kind import Map
 from napari_mst.analysis.metamers import Metamers
-from napari_mst.attention.maps import AttentionMap
+from napari_mst.attention.record_views import AttentionMap
 from napari_mst.calibration.balancing import WhiteBalance
 from napari_mst.calibration.light.estimating import LightEstimate
 from napari_mst.cube.parts import PlainCube

@@ -14,14 +14,14 @@ import napari_mst
 
 GUI = ("napari", "qtpy", "superqt", "magicgui", "pyqtgraph", "vispy", "PyQt6", "PySide6")
 TORCH_FREE = (
-    "attention.files",
+    "attention.record_files",
     "attention.overlays",
     "attention.record",
     "cli.main",
     "cube",
     "cube.metrics",
     "denoising.kernel",
-    "denoising.noise",
+    "denoising.sensor_noise",
     "denoising.non_local_means",
     "base.errors",
     "formats",
@@ -86,7 +86,7 @@ def test_modules_that_need_no_torch_do_not_import_it() -> None:
 
 
 def test_docks_open_without_waiting_for_torch() -> None:
-    docks = ("workspace", "attention.dock", "metamers.dock")
+    docks = ("workspace_dock", "attention.dock", "metamers.dock")
     statement = "import " + ", ".join(f"napari_mst.plugin.{dock}" for dock in docks)
     assert not loaded_by(statement, ("torch", "spectral", "scipy.ndimage"))
 

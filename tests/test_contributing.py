@@ -20,9 +20,9 @@ from torch import nn
 from napari_mst import Reconstructor, load_model, read_cube, write_cube
 from napari_mst.analysis.maps import MAPS
 from napari_mst.attention.explorer import AttentionExplorer
-from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.attention.pixels import PixelExplorer
+from napari_mst.attention.record_views import Selection
 from napari_mst.base.arrays import Array, Codes
 from napari_mst.cli.arguments import add_arguments, called
 from napari_mst.cli.main import COMMANDS, main
@@ -33,10 +33,10 @@ from napari_mst.formats import FORMATS
 from napari_mst.networks import NETWORKS
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.rows import SETTINGS
 from napari_mst.plugin.reconstruct.sections import FormRows, settings_title
+from napari_mst.plugin.reconstruct.setting_rows import SETTINGS
+from napari_mst.reconstruction.cube_history import origin
 from napari_mst.reconstruction.options import RunOptions
-from napari_mst.reconstruction.provenance import origin
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 CPU = torch.device("cpu")

@@ -50,8 +50,8 @@ from napari_mst.networks.network import Network
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network, save
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes
+from napari_mst.training.scoring import ON_CPU, Method, ModelMethod, compared
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.tables import ON_CPU, Method, ModelMethod, compared
 
 CPU = torch.device("cpu")
 JUDGED = ("clean", "noise 1e-3", "noise 4e-3", "JPEG 75")

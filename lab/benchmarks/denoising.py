@@ -21,9 +21,9 @@ import psutil
 from lab.benchmarks import common
 from napari_mst import Reconstructor, load_model
 from napari_mst.base.arrays import Doubles
-from napari_mst.denoising.blocks import Block, Tile, attend
 from napari_mst.denoising.kernel import CompiledBlock
-from napari_mst.denoising.noise import SensorNoise, estimated_noise
+from napari_mst.denoising.numpy_kernel import Block, Tile, attend
+from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import Filter, working_bytes
 from napari_mst.reconstruction.denoising import decided
 from napari_mst.reconstruction.preparing import prepared_job

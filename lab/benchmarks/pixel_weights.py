@@ -25,17 +25,17 @@ from safetensors.torch import save_file
 from napari_mst.attention import explorer as network
 from napari_mst.attention.head_steps import PixelWeights
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.denoising.photos import denoising_to_look_at
+from napari_mst.denoising.photo_denoising import denoising_to_look_at
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.run import Result
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
+from napari_mst.plugin.attention.attention_layers import put_map, show_weights
 from napari_mst.plugin.attention.attention_model import AttentionModel
-from napari_mst.plugin.attention.layers import put_map, show_weights
 from napari_mst.plugin.attention.pixel_probe import PhotoPatches
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 
 PIXELS = 7

@@ -30,7 +30,7 @@ from napari_mst.reconstruction.model_intervals import half_widths, margins, phot
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.inputs import INPUTS, Input, camera_inputs
 from napari_mst.training.scenes import Scene, read_scenes
-from napari_mst.training.tables import RENDERED
+from napari_mst.training.scoring import RENDERED
 
 ONE_FACTOR = {"mstpp-srgb": 1.89, "pixelwise-srgb": 2.365, "mstpp-camera": 1.983}
 """The factors of the cards when there was one for all bands."""

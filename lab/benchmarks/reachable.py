@@ -26,7 +26,7 @@ from napari_mst.photo.cameras import GRID
 from napari_mst.training.fit import save
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import Scene, read_scenes
-from napari_mst.training.tables import ModelMethod, Score, means, score
+from napari_mst.training.scoring import ModelMethod, Score, means, score
 
 COLUMNS = ("MRAE", "core MRAE", "PSNR (dB)", "SAM (deg)", "dE D65", "dE A")
 ALL = 10**9

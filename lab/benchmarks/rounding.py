@@ -27,7 +27,7 @@ from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.run import execute
 from napari_mst.networks.attention.spectral import HALO
 from napari_mst.networks.network import Pass
-from napari_mst.networks.refining import decoded, encoded
+from napari_mst.networks.refining_mst_plus_plus import decoded, encoded
 
 CPU = torch.device("cpu")
 Sides = tuple[int, int, int, int]

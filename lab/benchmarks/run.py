@@ -26,7 +26,7 @@ from lab.benchmarks.memory import measured_apart
 from lab.benchmarks.roofline import roofline
 from napari_mst import Reconstructor, load_model, prediction_intervals
 from napari_mst.base.arrays import Singles
-from napari_mst.denoising.photos import denoised_photo, denoising_to_look_at
+from napari_mst.denoising.photo_denoising import denoised_photo, denoising_to_look_at
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.run import run
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus

@@ -26,7 +26,7 @@ from napari_mst.references.refinement_record import known_spectra
 from napari_mst.references.refining import refine
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
-from napari_mst.training.tables import RENDERED
+from napari_mst.training.scoring import RENDERED
 
 COUNTS = (1, 4, 24)
 DRAWS = 2

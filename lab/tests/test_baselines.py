@@ -9,8 +9,8 @@ from lab.baselines import BASELINES, jakob_hanika, mallett_yuksel, smits
 from lab.cards import accuracy
 from napari_mst.cube.colour import render_srgb, srgb_to_linear
 from napari_mst.photo.cameras import GRID
-from napari_mst.training.tables import BASELINES as LINEAR
-from napari_mst.training.tables import ModelMethod, least_squares
+from napari_mst.training.scoring import BASELINES as LINEAR
+from napari_mst.training.scoring import ModelMethod, least_squares
 
 ALL = LINEAR | BASELINES
 

@@ -25,7 +25,7 @@ from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import Scene
-from napari_mst.training.tables import (
+from napari_mst.training.scoring import (
     RENDERED,
     ModelMethod,
     Score,
@@ -33,8 +33,8 @@ from napari_mst.training.tables import (
     table,
     write_csv,
 )
-from napari_mst.training.tables import means as means_of_models
-from napari_mst.training.tables import score as score_models
+from napari_mst.training.scoring import means as means_of_models
+from napari_mst.training.scoring import score as score_models
 
 MODEL = "pixelwise-srgb"
 KINDS = {kind.name: kind for kind in INPUTS}

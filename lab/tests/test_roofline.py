@@ -17,9 +17,9 @@ _TURNS = 20_000
 def test_products_of_the_kernels_reach_nine_tenths_of_the_true_peak() -> None:
     from numba import njit
 
+    from napari_mst.engine.kernels.packed_rows import PackedRow, row_bytes
     from napari_mst.engine.kernels.processor import LANES, PIXELS
     from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
-    from napari_mst.engine.kernels.rows import PackedRow, row_bytes
 
     @njit
     def multiply(source: PackedRow, layer: Layer, target: Target, width: int) -> None:

@@ -29,15 +29,15 @@ from napari_mst.calibration.corrections import FlatField as FlatField
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube
 from napari_mst.cube.spectrum import Spectrum as Spectrum
-from napari_mst.denoising.noise import estimated_noise as estimated_noise
 from napari_mst.denoising.non_local_means import non_local_means as non_local_means
 from napari_mst.denoising.non_local_means import non_local_weights as non_local_weights
+from napari_mst.denoising.sensor_noise import estimated_noise as estimated_noise
 from napari_mst.engine.checking import check_network as check_network
 from napari_mst.formats import read_cube as read_cube
 from napari_mst.formats import write_cube as write_cube
 from napari_mst.models.checkpoint import Model as Model
 from napari_mst.models.checkpoint import load_model as load_model
-from napari_mst.models.table import list_models as list_models
+from napari_mst.models.model_table import list_models as list_models
 from napari_mst.photo.cameras import Acquisition as Acquisition
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.plugin.adding import add_cube as add_cube

@@ -8,7 +8,7 @@ import pytest
 import spectral
 from tests.analysis.conftest import bounds
 
-from napari_mst.analysis import means, strips
+from napari_mst.analysis import label_means, strips
 from napari_mst.analysis.comparison import (
     Scores,
     compare_region,
@@ -36,7 +36,7 @@ R = REFERENCE.data.astype(float)
 @pytest.fixture(autouse=True, params=[30, 2**20])
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "STRIP_NUMBERS", request.param)
-    monkeypatch.setattr(means, "BLOCK_PIXELS", request.param)
+    monkeypatch.setattr(label_means, "BLOCK_PIXELS", request.param)
 
 
 def test_region_has_the_metrics_of_its_pixels() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.analysis.conftest import bounds
 
-from napari_mst.analysis import means
+from napari_mst.analysis import label_means
 from napari_mst.analysis.comparison import compare_labels, compare_region
-from napari_mst.analysis.means import Spread
+from napari_mst.analysis.label_means import Spread
 from napari_mst.analysis.regions import Region, label_spectra, region_spectrum
 from napari_mst.base.errors import Cancelled, SpectrumError
 from napari_mst.base.progress import Progress
@@ -34,8 +34,8 @@ def cells() -> np.ndarray:
 @pytest.fixture(autouse=True, params=[60, 2**16])
 def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole images, and a row at a time."""
-    monkeypatch.setattr(means, "READ_PIXELS", 4 * request.param)
-    monkeypatch.setattr(means, "BLOCK_PIXELS", request.param)
+    monkeypatch.setattr(label_means, "READ_PIXELS", 4 * request.param)
+    monkeypatch.setattr(label_means, "BLOCK_PIXELS", request.param)
 
 
 def check(cube: SpectralCube, labels: np.ndarray, spread: Spread = "std") -> None:

@@ -12,7 +12,7 @@ from skimage.draw import polygon2mask
 from skimage.measure import regionprops
 from tests.analysis.conftest import bounds
 
-from napari_mst.analysis import means
+from napari_mst.analysis import label_means
 from napari_mst.analysis.regions import Region, point_spectrum, region_spectrum
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
@@ -48,8 +48,8 @@ def read(data: Any, name: str, spread: Any = "std") -> Spectrum:
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("block", [1, 64, 2**20])
 def test_mean_and_std_are_numpys(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(means, "BLOCK_PIXELS", block)
-    monkeypatch.setattr(means, "READ_PIXELS", 7 * block)
+    monkeypatch.setattr(label_means, "BLOCK_PIXELS", block)
+    monkeypatch.setattr(label_means, "READ_PIXELS", 7 * block)
     mask = MASKS[name]
     spectrum = region_spectrum(
         CUBE, Region.of_mask(mask, name), cube_name="cube", pixel_area=0.25, area_unit="m2"

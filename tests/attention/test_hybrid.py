@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from napari_mst import Reconstructor, load_model
-from napari_mst.attention.blocks import attention_blocks, record_attention
 from napari_mst.attention.explorer import AttentionExplorer
-from napari_mst.attention.files import read_attention, write_attention
-from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.record_files import read_attention, write_attention
+from napari_mst.attention.record_views import Selection
+from napari_mst.attention.recorder import attention_blocks, record_attention
 from napari_mst.networks.attention.blocks import HybridBlock
 from napari_mst.networks.attention.spectral import gram
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus

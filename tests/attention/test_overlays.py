@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention import explorer
-from napari_mst.attention.blocks import attention_blocks
 from napari_mst.attention.explorer import AttentionExplorer, features
-from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import DESCRIPTIONS, OVERLAYS
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.record_views import AttentionMap, Selection
+from napari_mst.attention.recorder import attention_blocks
 from napari_mst.base.errors import AttentionError, Cancelled
 from napari_mst.base.progress import Progress
 from napari_mst.models import Model

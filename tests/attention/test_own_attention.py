@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.explorer import AttentionExplorer
-from napari_mst.attention.files import read_attention, write_attention
-from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixels import PixelExplorer
+from napari_mst.attention.record_files import read_attention, write_attention
+from napari_mst.attention.record_views import Selection
 from napari_mst.base.errors import AttentionError
 from napari_mst.networks import Network
 from napari_mst.networks.attention.query import square, unmasked

@@ -5,9 +5,9 @@ import pytest
 
 from napari_mst.attention.head_steps import patch_steps
 from napari_mst.base.errors import AttentionError
-from napari_mst.denoising.attention import attention, tokens
-from napari_mst.denoising.noise import SensorNoise
-from napari_mst.denoising.photos import Denoising
+from napari_mst.denoising.as_attention import attention, tokens
+from napari_mst.denoising.photo_denoising import Denoising
+from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.denoising.streaming import Filter
 from napari_mst.photo.photo import Photo
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_mst.attention.files import read_attention, write_attention, write_maps
-from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention, attention_figure
+from napari_mst.attention.record_files import read_attention, write_attention, write_maps
+from napari_mst.attention.record_views import AttentionMap, Selection
 from napari_mst.base.errors import AttentionError, SaveError
 from napari_mst.cube import Provenance
 

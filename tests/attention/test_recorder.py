@@ -10,9 +10,9 @@ import torch
 from tests.conftest import Authors
 
 from napari_mst import Reconstructor, load_model
-from napari_mst.attention.blocks import attention_blocks, record_attention
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.record import AttentionRecord, BlockAttention, block_title
+from napari_mst.attention.recorder import attention_blocks, record_attention
 from napari_mst.base.errors import AttentionError, Cancelled
 from napari_mst.engine.run import Execution, run
 from napari_mst.models import Model

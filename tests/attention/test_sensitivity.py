@@ -15,7 +15,7 @@ from napari_mst.base.errors import AttentionError, Cancelled
 from napari_mst.base.progress import Progress
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus
 from napari_mst.reconstruction.preparing import prepared_job
 
 BAND, ROW, COLUMN = 15, 20, 69

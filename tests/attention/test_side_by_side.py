@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from napari_mst import Photo, non_local_means
-from napari_mst.attention.comparing import SideBySide, side_by_side
 from napari_mst.attention.record import attention_figure
+from napari_mst.attention.six_attentions import SideBySide, side_by_side
 from napari_mst.base.errors import AttentionError, DenoisingError
 from napari_mst.cli.main import main
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from napari_mst import Reconstructor, load_model
-from napari_mst.attention.blocks import record_attention
+from napari_mst.attention.recorder import record_attention
 from napari_mst.attention.what_if import AttentionChange, HeadEffects
 from napari_mst.base.errors import AttentionError
 from napari_mst.networks import Network

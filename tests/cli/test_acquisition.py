@@ -21,7 +21,7 @@ from napari_mst import (
     read_cube,
     write_spectra,
 )
-from napari_mst.attention.files import read_attention
+from napari_mst.attention.record_files import read_attention
 from napari_mst.base.arrays import Doubles
 from napari_mst.calibration.chart import CHARTS
 from napari_mst.calibration.light.estimating import estimate_light

@@ -22,8 +22,8 @@ from napari_mst.analysis.maps import MAPS, components, index, unmixed
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CurveWarning
 from napari_mst.cli.console import warnings_noted
-from napari_mst.cli.options import DEFAULT_MODEL
 from napari_mst.cli.reconstruct import SUFFIXES
+from napari_mst.cli.shared_options import DEFAULT_MODEL
 from napari_mst.cube import metrics
 from napari_mst.cube.georeference import FIELD
 from napari_mst.models import MODELS

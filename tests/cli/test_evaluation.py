@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.cli.conftest import Run
 
-from napari_mst.training.tables import BASELINES
+from napari_mst.training.scoring import BASELINES
 
 
 def test_evaluate_prints_and_writes_every_method_input_and_scene(

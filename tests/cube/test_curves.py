@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 from napari_mst.base.errors import CameraError, CubeFileError, CurveWarning
 from napari_mst.cube import curves
 from napari_mst.cube.illuminants import illuminant_power
-from napari_mst.cube.tables import parsed
+from napari_mst.cube.text_tables import parsed
 from napari_mst.photo.cameras import GRID, camera_response, light_power
 
 NAN = math.nan

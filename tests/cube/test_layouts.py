@@ -9,8 +9,8 @@ import pytest
 
 import napari_mst as nm
 from napari_mst.base.errors import CubeFileError, OutOfMemory
-from napari_mst.cube import tables
-from napari_mst.cube.tables import parsed
+from napari_mst.cube import text_tables
+from napari_mst.cube.text_tables import parsed
 
 NAN = math.nan
 
@@ -199,7 +199,7 @@ def test_a_layout_with_a_fault_is_refused(text: str) -> None:
 
 
 def test_too_many_columns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_COLUMNS", 3)
+    monkeypatch.setattr(text_tables, "MAX_COLUMNS", 3)
     with pytest.raises(CubeFileError, match="at most 3 columns"):
         parsed("nm,a,b,c\n400,1,2,3\n", "a.csv")
 
@@ -209,6 +209,6 @@ def test_a_text_beyond_memory_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         raise MemoryError
 
     (tmp_path / "a.csv").write_text("nm,a\n400,.1\n")
-    monkeypatch.setattr(tables, "_split", none_left)
+    monkeypatch.setattr(text_tables, "_split", none_left)
     with pytest.raises(OutOfMemory, match=r"memory for a\.csv"):
         nm.read_spectra(tmp_path / "a.csv")

@@ -11,7 +11,7 @@ from napari_mst.base.arrays import Doubles, Floats
 from napari_mst.base.errors import Cancelled
 from napari_mst.base.progress import Progress
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.denoising.noise import SensorNoise, _not_negative
+from napari_mst.denoising.sensor_noise import SensorNoise, _not_negative
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 import napari_mst as nm
 from napari_mst.base.errors import Cancelled, DenoisingError, OutOfMemory
 from napari_mst.base.progress import NO_PROGRESS, Progress
-from napari_mst.denoising import blocks, streaming
-from napari_mst.denoising.attention import attention, embedding, projections, tokens
-from napari_mst.denoising.blocks import Block, Tile
+from napari_mst.denoising import numpy_kernel, streaming
+from napari_mst.denoising.as_attention import attention, embedding, projections, tokens
+from napari_mst.denoising.numpy_kernel import Block, Tile
 from napari_mst.denoising.streaming import Filter, non_local_rows
 
 Doubles = NDArray[np.float64]
@@ -54,7 +54,9 @@ def exactness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         pytest.importorskip("numba")
         yield 1e-6
         return
-    monkeypatch.setattr(streaming, "_fastest", lambda: lambda block: partial(blocks.attend, block))
+    monkeypatch.setattr(
+        streaming, "_fastest", lambda: lambda block: partial(numpy_kernel.attend, block)
+    )
     yield 1e-9
 
 

@@ -25,10 +25,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from napari_mst import load_model
-from napari_mst.attention.blocks import record_attention
-from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS, Overlay
 from napari_mst.attention.probe import HeadProbe, tapped
+from napari_mst.attention.record_views import Selection
+from napari_mst.attention.recorder import record_attention
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.plan import Place, Plan, PlannedRun, all_plans
@@ -37,7 +37,7 @@ from napari_mst.networks import Network
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS
 from napari_mst.reconstruction.preparing import prepared_job

@@ -18,8 +18,8 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
+from napari_mst.formats.cube_record import CHANGED
 from napari_mst.formats.envi.header import TYPES
-from napari_mst.formats.record import CHANGED
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 NANOMETRES = np.array([400.0, 455.5, 512.123456789, 700.0])

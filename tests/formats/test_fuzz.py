@@ -33,7 +33,7 @@ import numpy as np, psutil
 import tifffile, h5py, scipy.io, rasterio, zarr
 from napari_mst.base.errors import CubeFileError
 from napari_mst.formats import read_cube
-from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED
+from napari_mst.formats.cube_record import CHANGED, DESCRIPTION_CHANGED
 
 folder = pathlib.Path(sys.argv[1])
 target, part, judge = sys.argv[2:5]

@@ -19,9 +19,9 @@ from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CubeFileError, OutOfMemory
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
-from napari_mst.formats.matlab import cubes
+from napari_mst.formats.cube_record import CHANGED
+from napari_mst.formats.matlab import mat_files
 from napari_mst.formats.matlab.stored import CLASSES
-from napari_mst.formats.record import CHANGED
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -74,7 +74,7 @@ def test_one_file_is_read_by_h5py_and_by_scipy(
 @pytest.fixture
 def only_73(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cubes of any size are saved as those above 2 GB."""
-    monkeypatch.setattr(cubes, "VERSION_5_BYTES", 0)
+    monkeypatch.setattr(mat_files, "VERSION_5_BYTES", 0)
 
 
 @pytest.mark.usefixtures("only_73")
@@ -172,7 +172,7 @@ def test_refuse_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tmp_path / "holes.mat",
         "at most 67108864 bytes of numbers in holes.mat, got 272678883688448 declared",
     )
-    monkeypatch.setattr(cubes, "free_host_memory", lambda _: 100 * 2**20)
+    monkeypatch.setattr(mat_files, "free_host_memory", lambda _: 100 * 2**20)
     for name in ("v5.mat", "v7.mat"):
         with pytest.raises(OutOfMemory, match="Expected memory for"):
             read_cube(tmp_path / name)
@@ -280,7 +280,7 @@ from napari_mst.base.sandbox import answers, limit_memory
 room = lambda room: limit_memory({"room" if is_outside else "2**27"})
 with patch("napari_mst.base.sandbox.limit_memory", room):
     path = pathlib.Path({str(tmp_path / "a.mat")!r})
-    function = "napari_mst.formats.matlab.cubes:answer"
+    function = "napari_mst.formats.matlab.mat_files:answer"
     print(json.dumps(next(answers(function, path, [[None, None, 0], 2**32, 2**32]))[0]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

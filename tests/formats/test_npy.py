@@ -12,7 +12,7 @@ from napari_mst.base.errors import ChoiceNeeded, CubeFileError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.formats import numbers, read_cube, write_cube
-from napari_mst.formats.record import OWN
+from napari_mst.formats.cube_record import OWN
 
 CUBE = np.random.default_rng(0).random((5, 9, 7), dtype=np.float32)
 

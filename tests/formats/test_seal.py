@@ -17,8 +17,8 @@ import zarr
 from napari_mst.base.errors import CubeFileError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.formats.matlab import cubes
-from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED
+from napari_mst.formats.cube_record import CHANGED, DESCRIPTION_CHANGED
+from napari_mst.formats.matlab import mat_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 DATA = np.arange(5 * 6 * 7, dtype=np.float32).reshape(5, 6, 7)
@@ -28,7 +28,7 @@ CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"de
 
 @pytest.fixture(autouse=True)
 def _matlab_files_that_h5py_edits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cubes, "VERSION_5_BYTES", 0)
+    monkeypatch.setattr(mat_files, "VERSION_5_BYTES", 0)
 
 
 KINDS = ("a.hdr", "a.tif", "a.npz", "a.mat", "a.zarr")

@@ -23,7 +23,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
-from napari_mst.formats.record import CHANGED
+from napari_mst.formats.cube_record import CHANGED
 from napari_mst.formats.tiff import reading, writing
 from napari_mst.photo.planes import whole_series
 

@@ -22,7 +22,7 @@ from napari_mst.base.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.formats import check_target, find_format, numbers, read_cube, write_cube
-from napari_mst.formats.record import CHANGED
+from napari_mst.formats.cube_record import CHANGED
 from napari_mst.formats.zarr import reading
 
 DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)

@@ -12,7 +12,7 @@ from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.models import MODELS
 from napari_mst.models.cards import WEIGHTS
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import Acquisition, camera_response
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.model_intervals import has_model_band, model_intervals

@@ -9,7 +9,7 @@ from safetensors.torch import save
 from napari_mst import load_model
 from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera
-from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import camera_response
 
 torch.manual_seed(0)

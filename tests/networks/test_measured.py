@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst import Model, NapariMstError, Reconstructor, load_model
-from napari_mst.attention.blocks import record_attention
+from napari_mst.attention.recorder import record_attention
 from napari_mst.base.errors import ModelError
 from napari_mst.engine.run import Execution
 from napari_mst.models import MODELS

@@ -5,7 +5,7 @@ import torch
 
 from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.pixelwise import LIMIT, PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, build_refining
 
 torch.manual_seed(0)
 NETWORK = PixelwiseNetwork(out_bands=7, width=16).eval().requires_grad_(False)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst import Reconstructor, load_model, read_cube
-from napari_mst.attention.blocks import attention_blocks
+from napari_mst.attention.recorder import attention_blocks
 from napari_mst.base.errors import Cancelled, ModelError, OutOfMemory
 from napari_mst.base.progress import Progress
 from napari_mst.cli.main import main
@@ -50,7 +50,7 @@ from napari_mst.networks.mst import MST
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from PIL import Image
 import napari_mst
 from napari_mst.base.errors import NapariMstError
 from napari_mst.formats import read_cube
-from napari_mst.formats.folder import is_folder_of_bands
+from napari_mst.formats.band_folder import is_folder_of_bands
 from napari_mst.photo.files import (
     FORMATS,
     camera_named_in,

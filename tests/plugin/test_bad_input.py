@@ -13,7 +13,7 @@ from tests.plugin.conftest import Desk
 from napari_mst.base.errors import OutOfMemory
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct.form import DeviceEntry
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 
 def double_click(desk: Desk) -> None:

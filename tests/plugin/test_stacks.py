@@ -19,8 +19,8 @@ from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.session import request_of_pages, workspace_of
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto, has_pages
 from napari_mst.plugin.viewer.layers import band_of, cube_of
-from napari_mst.plugin.viewer.photos import LayerPhoto, has_pages
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 

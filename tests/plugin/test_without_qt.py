@@ -15,12 +15,13 @@ import pytest
 from napari.components import ViewerModel
 from numpy.typing import NDArray
 
-from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention
+from napari_mst.attention.record_views import AttentionMap, Selection
 from napari_mst.base.errors import AttentionError, CameraError, OutOfMemory, PhotoError, plain
 from napari_mst.cube import Provenance
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition
+from napari_mst.plugin.attention.attention_layers import map_layers
 from napari_mst.plugin.attention.attention_model import (
     NO_RUN,
     PHOTO_IS_GONE,
@@ -29,7 +30,6 @@ from napari_mst.plugin.attention.attention_model import (
     recording_order,
     steps_order,
 )
-from napari_mst.plugin.attention.layers import map_layers
 from napari_mst.plugin.jobs.job import Cancel, Job, ignore
 from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
 from napari_mst.plugin.reconstruct.form import (

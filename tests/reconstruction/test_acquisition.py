@@ -15,7 +15,7 @@ from napari_mst.cube.colour import linear_to_srgb, reflectances
 from napari_mst.models import Model
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import CAMERA_RGB, GRID, OF_SENSOR, load_cameras
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refining import refine

@@ -12,7 +12,7 @@ from napari_mst.base.errors import DenoisingError, OutOfMemory
 from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube import Provenance
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.denoising.photos import denoised_photo
+from napari_mst.denoising.photo_denoising import denoised_photo
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction import denoising
 from napari_mst.reconstruction.denoising import decided, denoised

@@ -14,12 +14,12 @@ from napari_mst.base.arrays import Array
 from napari_mst.base.errors import Cancelled, ModelError
 from napari_mst.base.progress import Progress
 from napari_mst.cube.lazy import Lazy
-from napari_mst.denoising import photos
-from napari_mst.denoising.photos import denoised_photo
+from napari_mst.denoising import photo_denoising
+from napari_mst.denoising.photo_denoising import denoised_photo
 from napari_mst.engine.crop import execute_crop
 from napari_mst.engine.device import choose_device
 from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.reconstruction import on_demand, statistics
+from napari_mst.reconstruction import lazy_statistics, on_demand
 
 SHAPE = (150, 170)
 ROUNDING = 5e-7
@@ -148,7 +148,7 @@ def test_a_noisy_photo_is_denoised_where_it_is_looked_at(monkeypatch: pytest.Mon
         denoised.append(photo.shape[0] * photo.shape[1])
         return denoised_photo(photo, *how)
 
-    monkeypatch.setattr(photos, "denoised_photo", counted)
+    monkeypatch.setattr(photo_denoising, "denoised_photo", counted)
     noisy = np.tile(waves(9.0), (10, 10, 1))
     cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct_lazy(noisy, estimate=True)
     assert cube.provenance.denoising
@@ -184,12 +184,12 @@ def other_weights(model: Model) -> Model:
 def test_statistics_are_kept_for_the_same_photo_weights_and_settings_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(statistics.FOLDER, str(tmp_path / "kept"))
+    monkeypatch.setenv(lazy_statistics.FOLDER, str(tmp_path / "kept"))
     passes = list[object]()
 
     def counted(job: Any) -> Any:
         passes.append(job)
-        return statistics.added_up(job)
+        return lazy_statistics.added_up(job)
 
     monkeypatch.setattr(on_demand, "added_up", counted)
     model, photo = load_model("mstpp-srgb"), waves(9.0)
@@ -224,7 +224,7 @@ def resealed(file: Path, facts: dict[str, Any] | None, tensors: dict[str, Any] |
     head = file.read_bytes().split(b"\n", 2)[1]
     if facts is not None:
         head = json.dumps({**json.loads(head), **facts}).encode()
-    numbers = tensors if isinstance(tensors, bytes) else statistics.tensor_bytes(tensors)
+    numbers = tensors if isinstance(tensors, bytes) else lazy_statistics.tensor_bytes(tensors)
     content = head + b"\n" + numbers
     file.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
 
@@ -233,14 +233,14 @@ def resealed(file: Path, facts: dict[str, Any] | None, tensors: dict[str, Any] |
 def test_kept_statistics_with_a_fault_are_not_there(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(statistics.FOLDER, str(tmp_path))
+    monkeypatch.setenv(lazy_statistics.FOLDER, str(tmp_path))
     job = (
         Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
         .prepare(waves()[:48, :48])
         .job()
     )
-    statistics.keep(job, statistics.added_up(job)[0])
-    kept = statistics.recalled(job)
+    lazy_statistics.keep(job, lazy_statistics.added_up(job)[0])
+    kept = lazy_statistics.recalled(job)
     assert kept is not None
     (file,) = tmp_path.iterdir()
     tensors: Any = dict(kept.known.folded)
@@ -262,4 +262,4 @@ def test_kept_statistics_with_a_fault_are_not_there(
     elif fault == "folder":
         file.unlink()
         file.mkdir()
-    assert statistics.recalled(job) is None
+    assert lazy_statistics.recalled(job) is None

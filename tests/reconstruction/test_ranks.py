@@ -20,8 +20,8 @@ import napari_mst as nm
 from napari_mst.base.errors import ModelError, PhotoError
 from napari_mst.engine.crop import Known
 from napari_mst.reconstruction import ranks
+from napari_mst.reconstruction.lazy_statistics import FOLDER, added_up, recalled
 from napari_mst.reconstruction.pipeline import PreparedPhoto
-from napari_mst.reconstruction.statistics import FOLDER, added_up, recalled
 
 HEIGHT, WIDTH = 403, 60
 

@@ -26,8 +26,8 @@ from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
-from napari_mst.networks.parts import Chain
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.shared_modules import Chain
 from napari_mst.photo.cameras import GRID, Acquisition, camera_response
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor

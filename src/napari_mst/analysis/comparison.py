@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from napari_mst.analysis.means import Moments, Numbers, Pixels
+from napari_mst.analysis.label_means import Moments, Numbers, Pixels
 from napari_mst.analysis.regions import (
     Labelled,
     Region,

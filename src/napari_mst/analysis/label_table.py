@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from napari_mst.analysis import formulas
+from napari_mst.analysis.label_means import Numbers, Pixels, averages
 from napari_mst.analysis.library import csv_text, write_text
-from napari_mst.analysis.means import Numbers, Pixels, averages
 from napari_mst.analysis.regions import labelled_pixels
 from napari_mst.analysis.strips import check_enough
 from napari_mst.base.arrays import Doubles

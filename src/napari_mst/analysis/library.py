@@ -31,8 +31,8 @@ from napari_mst.calibration.chart import CHARTS
 from napari_mst.cube.colour import reflectances
 from napari_mst.cube.curves import BAND_INDEX, Curves, text_of
 from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.cube.tables import parsed
-from napari_mst.formats.envi.library import read_library, write_library
+from napari_mst.cube.text_tables import parsed
+from napari_mst.formats.envi.spectral_library import read_library, write_library
 from napari_mst.formats.wavelengths import cell_text, text_cell, title_of
 from napari_mst.photo.lights import WAVELENGTHS
 

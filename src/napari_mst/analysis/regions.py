@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.analysis.means import Numbers, Pixels, Spread, averages
+from napari_mst.analysis.label_means import Numbers, Pixels, Spread, averages
 from napari_mst.base.arrays import Brief, Doubles, Mask
 from napari_mst.base.errors import SpectrumError, check_pixel, shown
 from napari_mst.base.progress import ProgressLike, as_progress

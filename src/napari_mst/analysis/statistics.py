@@ -19,7 +19,7 @@ from napari_mst.base.arrays import Array, Doubles, Floats, Mask, Singles
 from napari_mst.base.errors import DenoisingError, SpectrumError
 from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
+from napari_mst.denoising.photo_denoising import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 
 MOST_CLUSTERS = 2**16 - 1

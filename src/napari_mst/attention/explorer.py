@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from napari_mst.attention.blocks import Attending, attention_blocks, check_name, record_attention
-from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import FEATURES, OVERLAYS, SENSITIVITY, Caption
 from napari_mst.attention.probe import HeadProbe, tapped
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.record_views import AttentionMap, AttentionSteps, Selection
+from napari_mst.attention.recorder import Attending, attention_blocks, check_name, record_attention
 from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
 from napari_mst.base.arrays import Floats, Singles
 from napari_mst.base.errors import AttentionError, shown

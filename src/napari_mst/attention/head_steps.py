@@ -21,17 +21,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import WEIGHTS
 from napari_mst.attention.record import PixelBlock
+from napari_mst.attention.record_views import AttentionMap, Selection
 from napari_mst.base.arrays import Brief, Doubles, Mask
 from napari_mst.base.errors import AttentionError, check_pixel
 from napari_mst.cube import Provenance
-from napari_mst.denoising.attention import embedding, projections
-from napari_mst.denoising.photos import Denoising
+from napari_mst.denoising.as_attention import embedding, projections
+from napari_mst.denoising.photo_denoising import Denoising
 from napari_mst.networks.attention.query import square
 from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
-from napari_mst.networks.attention.windows import WindowAttention, WindowTokens
+from napari_mst.networks.attention.window_attention import WindowAttention, WindowTokens
 from napari_mst.photo.photo import Photo
 
 Places = NDArray[np.int64]

@@ -15,11 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks, record_attention
 from napari_mst.attention.explorer import PhotoExplorer
 from napari_mst.attention.head_steps import PixelWeights, WindowSteps, window_steps
-from napari_mst.attention.maps import Selection
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.record_views import Selection
+from napari_mst.attention.recorder import (
+    attention_blocks,
+    check_name,
+    pixel_blocks,
+    record_attention,
+)
 from napari_mst.base.arrays import Floats
 from napari_mst.base.errors import AttentionError, shown
 from napari_mst.base.memory import free_host_memory

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from napari_mst.attention.blocks import attentions
-from napari_mst.attention.maps import Selection
+from napari_mst.attention.record_views import Selection
+from napari_mst.attention.recorder import attentions
 from napari_mst.networks.network import Pass, Program
 
 Block = Any

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from napari_mst.attention.blocks import attentions
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.recorder import attentions
 from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import AttentionError, shown
 from napari_mst.base.progress import NO_PROGRESS, Progress

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from napari_mst.attention.blocks import check_name
 from napari_mst.attention.explorer import PhotoExplorer
-from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.record_views import AttentionMap, Selection
+from napari_mst.attention.recorder import check_name
 from napari_mst.base.arrays import Floats, Singles
 from napari_mst.base.errors import AttentionError
 from napari_mst.base.progress import Progress

@@ -15,8 +15,8 @@ from napari_mst.formats.zarr.reading import check_installed, is_zarr
 from napari_mst.formats.zarr.writing import CubeClip, write_frames
 from napari_mst.photo.frames import Frame
 from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.lazy_statistics import added_up
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.reconstruction.statistics import added_up
 
 MOST = 8
 """Frames from all over a clip whose statistics stand for all, at most."""

@@ -5,17 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from napari_mst.attention.files import write_attention, write_figure, write_maps
-from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.attention.record_files import write_attention, write_figure, write_maps
+from napari_mst.attention.record_views import AttentionMap, Selection
 from napari_mst.base import atomic_save
 from napari_mst.base.errors import AttentionError, PhotoError, SaveError, shown
 from napari_mst.base.progress import Progress
 from napari_mst.batch.jobs import find_photos
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
-from napari_mst.cli.photos import UNANSWERED, AcquisitionAnswers, PhotoOptions, load_reconstructor
+from napari_mst.cli.photo_options import (
+    UNANSWERED,
+    AcquisitionAnswers,
+    PhotoOptions,
+    load_reconstructor,
+)
+from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, Pixel
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -112,7 +117,7 @@ def save_attention(
     photos = PhotoOptions.of(taken, paths)
     if side_by_side is not None:
         with asked_to_stop():
-            from napari_mst.attention.comparing import side_by_side as drawn  # imports torch
+            from napari_mst.attention.six_attentions import side_by_side as drawn  # imports torch
 
             figure = drawn(photos.read(photo), *side_by_side).plot()
             print(write_figure(target, figure, overwrite=overwrite))
@@ -150,7 +155,7 @@ def _check_name(target: Path, is_picture: bool, is_mean: bool, has_maps: bool) -
 
 def _check_network(reconstructor: "Reconstructor", model: str, is_of_pixels: bool) -> None:
     """Refuse what the network of *model* does not have. Raises `AttentionError`."""
-    from napari_mst.attention.blocks import attention_blocks, pixel_blocks  # imports torch
+    from napari_mst.attention.recorder import attention_blocks, pixel_blocks  # imports torch
 
     has_pixels = pixel_blocks(reconstructor.network)
     if has_pixels and not is_of_pixels and not attention_blocks(reconstructor.network):
@@ -199,9 +204,9 @@ def _explored(
     These are those of every head of *block*; of all blocks, where none is named.
     """
     # They import torch, which a refused argument must not wait for.
-    from napari_mst.attention.blocks import pixel_blocks
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
+    from napari_mst.attention.recorder import pixel_blocks
 
     has_pixels = bool(pixel_blocks(reconstructor.network))
     maps: list[AttentionMap] = []

@@ -9,8 +9,8 @@ from napari_mst.analysis.library import write_spectra
 from napari_mst.base import atomic_save
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
-from napari_mst.cli.photos import load_reconstructor
+from napari_mst.cli.photo_options import load_reconstructor
+from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, Pixel
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.formats.zarr.writing import CubeClip

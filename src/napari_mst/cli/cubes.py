@@ -21,12 +21,12 @@ from napari_mst.base.atomic_save import check_targets
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import Output, Pixel, opened
+from napari_mst.cli.shared_options import Output, Pixel, opened
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.formats import check_target, write_cube
-from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.formats.picture_files import check_picture_target, write_picture
+from napari_mst.formats.read_options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.photo.photo import Photo
 
 

@@ -14,9 +14,9 @@ from napari_mst.base.errors import NapariMstError, shown
 from napari_mst.base.memory import free_host_memory
 from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.console import note, print_json
-from napari_mst.cli.options import DEFAULT_MODEL
+from napari_mst.cli.shared_options import DEFAULT_MODEL
 from napari_mst.cube import SpectralCube
-from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
+from napari_mst.formats.read_options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.models import MODELS
 from napari_mst.models.cards import LIGHT_MODELS
 from napari_mst.photo.cameras import load_cameras, load_illuminants
@@ -39,7 +39,7 @@ def list_models(*, json: bool = False) -> None:
         cards = (*MODELS.values(), *LIGHT_MODELS.values())
         print_json({card.name: asdict(card) for card in cards})
         return
-    from napari_mst.models.table import list_models
+    from napari_mst.models.model_table import list_models
 
     print(list_models())
 

@@ -29,8 +29,13 @@ from napari_mst.batch.processes import Batch, make_each
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import Output
-from napari_mst.cli.photos import UNANSWERED, AcquisitionAnswers, PhotoOptions, load_reconstructor
+from napari_mst.cli.photo_options import (
+    UNANSWERED,
+    AcquisitionAnswers,
+    PhotoOptions,
+    load_reconstructor,
+)
+from napari_mst.cli.shared_options import Output
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import FORMATS, read_cube
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions

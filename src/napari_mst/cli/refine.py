@@ -8,10 +8,10 @@ from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import Output, opened, placed
+from napari_mst.cli.shared_options import Output, opened, placed
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import check_target, write_cube
-from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
+from napari_mst.formats.read_options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 
 

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from napari_mst.base.atomic_save import check_targets
 from napari_mst.base.errors import CameraError, ModelError
 from napari_mst.cli.console import note
-from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
+from napari_mst.formats.read_options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import Acquisition, spelled
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
@@ -20,8 +20,8 @@ from napari_mst.training.settings import FitSettings, TrainingPlan
 if TYPE_CHECKING:
     from napari_mst.training.inputs import Input
     from napari_mst.training.scenes import Scene
+    from napari_mst.training.scoring import Method, Score
     from napari_mst.training.sources import TrainingSource
-    from napari_mst.training.tables import Method, Score
 
 HELD_OUT = "held-out"
 """The word for all cameras that no model was trained with."""
@@ -73,7 +73,7 @@ def evaluate(
     """
     if illuminant and not camera:
         raise CameraError("Expected --camera with --illuminant, got none. Add it.")
-    from napari_mst.training import tables
+    from napari_mst.training import scoring
     from napari_mst.training.inputs import HELD_OUT_CAMERAS, INPUTS, camera_inputs
     from napari_mst.training.scenes import read_scenes, scene_files
 
@@ -91,23 +91,23 @@ def evaluate(
     scores: list[Score] = []
     for acquisition, inputs in trials:
         methods = _methods(acquisition, model, options, not no_baselines)
-        judged = tables.score(methods, inputs, noted(read_scenes(folder, full_scale, reading)))
+        judged = scoring.score(methods, inputs, noted(read_scenes(folder, full_scale, reading)))
         total = scene_count * len(inputs) * len(methods)
         title = f"{acquisition.camera} {acquisition.illuminant}" if acquisition is not None else ""
         bar = tqdm(judged, desc=title, total=total, unit="photo")
         scores += [replace(row, scene=f"{row.scene} {title}".rstrip()) for row in bar]
-    averages = tables.means(scores)
+    averages = scoring.means(scores)
     if csv:
-        tables.write_csv(csv, [*scores, *averages])
-    rows = tables.by_input(scores, averages) if per_scene else averages
-    print(tables.table(rows))
+        scoring.write_csv(csv, [*scores, *averages])
+    rows = scoring.by_input(scores, averages) if per_scene else averages
+    print(scoring.table(rows))
 
 
 def _methods(
     acquisition: Acquisition | None, names: Sequence[str], options: RunOptions, has_baselines: bool
 ) -> "dict[str, Method]":
     """The models of these *names* and what they are compared with, for sRGB or an *acquisition*."""
-    from napari_mst.training.tables import BASELINES, ModelMethod, linear_method
+    from napari_mst.training.scoring import BASELINES, ModelMethod, linear_method
 
     methods: dict[str, Method] = {}
     if has_baselines and acquisition is None:

@@ -25,7 +25,7 @@ from napari_mst.cube.colour import (
     stored,
 )
 from napari_mst.cube.curves import NANOMETRES, text_of
-from napari_mst.cube.tables import parsed
+from napari_mst.cube.text_tables import parsed
 
 DAYLIGHT = "D65"
 """Name of the light that sRGB is made for."""

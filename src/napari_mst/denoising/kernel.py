@@ -3,9 +3,9 @@
 import numpy as np
 
 from napari_mst.base.arrays import Doubles
-from napari_mst.denoising.blocks import Block, Tile
-from napari_mst.denoising.blocks import attend as by_numpy
-from napari_mst.engine.kernels.means import Images, Place, attend
+from napari_mst.denoising.numpy_kernel import Block, Tile
+from napari_mst.denoising.numpy_kernel import attend as by_numpy
+from napari_mst.engine.kernels.non_local import Images, Place, attend
 
 
 class CompiledBlock:

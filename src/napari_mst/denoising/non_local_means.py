@@ -13,7 +13,7 @@ from napari_mst.base.errors import DenoisingError, OutOfMemory, check_pixel
 from napari_mst.base.memory import free_host_memory
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube.parts import plain_array
-from napari_mst.denoising.attention import attention, tokens
+from napari_mst.denoising.as_attention import attention, tokens
 from napari_mst.denoising.streaming import Filter, averaged, working_bytes
 
 _TOKEN_COPIES = 4  # of all tokens, while the weights of one pixel are computed

@@ -16,7 +16,7 @@ import numpy as np
 from napari_mst.base.arrays import Array, Doubles, Mask
 from napari_mst.base.errors import DenoisingError
 from napari_mst.base.progress import Progress
-from napari_mst.denoising.blocks import Block, Tile, attend
+from napari_mst.denoising.numpy_kernel import Block, Tile, attend
 from napari_mst.engine.kernels import fault_of
 
 ReadRows = Callable[[int, int], Array]

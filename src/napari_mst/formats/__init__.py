@@ -28,14 +28,14 @@ from napari_mst.base.errors import (
 from napari_mst.base.extensions import load_extensions
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.formats import folder, netcdf, numpy_files, prisma
+from napari_mst.formats import band_folder, netcdf, numpy_files, prisma
 from napari_mst.formats.conventions import physical
+from napari_mst.formats.cube_record import IGNORED
 from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
-from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
+from napari_mst.formats.matlab.mat_files import is_matlab, read_matlab, write_matlab
 from napari_mst.formats.matlab.stored import CLASSES
 from napari_mst.formats.numbers import stored_type
-from napari_mst.formats.record import IGNORED
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_imagej, write_tiff
 from napari_mst.formats.wavelengths import with_wavelengths
@@ -180,8 +180,8 @@ FORMATS: list[Format] = [
     Format(
         name="folder",
         title="Folder of band images",
-        is_mine=folder.is_folder_of_bands,
-        read=folder.read_folder,
+        is_mine=band_folder.is_folder_of_bands,
+        read=band_folder.read_folder,
         is_folder=True,
     ),
     Format(
@@ -422,7 +422,7 @@ def _reader(path: Path) -> Format:
     suffix = path.suffix.lower()
     for form in FORMATS:
         may_be_read = form.is_folder or not path.is_dir()
-        is_last = form.read is folder.read_folder and path.is_dir()
+        is_last = form.read is band_folder.read_folder and path.is_dir()
         if may_be_read and (is_last or suffix in (*form.suffixes, *form.more_suffixes)):
             return form
     raise CubeFileError(

@@ -21,7 +21,7 @@ from napari_mst.base.errors import shown
 from napari_mst.cube.curves import number
 from napari_mst.cube.lazy import Numbers, changed
 from napari_mst.cube.parts import without
-from napari_mst.formats.record import IGNORED
+from napari_mst.formats.cube_record import IGNORED
 
 APPLIED = "applied scaling"
 """The metadata field that records which scaling the numbers have had."""

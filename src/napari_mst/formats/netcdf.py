@@ -19,9 +19,9 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.labelled import in_cf, with_texts
 from napari_mst.cube.parts import without
 from napari_mst.formats import numbers
-from napari_mst.formats.matlab.cubes import foreign_cube, hdf5_output, stored_cube
+from napari_mst.formats.cube_record import IGNORED, OWN, Description, check
+from napari_mst.formats.matlab.mat_files import foreign_cube, hdf5_output, stored_cube
 from napari_mst.formats.matlab.stored import HDF5_MARK, ROOT, WRITER
-from napari_mst.formats.record import IGNORED, OWN, Description, check
 
 SUFFIX = ".nc"
 MORE_SUFFIXES = (".nc4", ".h5", ".hdf5", ".he5", ".hspy")

@@ -32,7 +32,16 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import check_room
 from napari_mst.cube.parts import with_tuples
-from napari_mst.formats.arrays import StoredArray, band_axis_of, cube_name, find_cube
+from napari_mst.formats.array_files import StoredArray, band_axis_of, cube_name, find_cube
+from napari_mst.formats.cube_record import (
+    CHANGED,
+    OWN,
+    Description,
+    described_cube,
+    record_of,
+    seal_of,
+    sealed_cube,
+)
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
     by_bands,
@@ -41,15 +50,6 @@ from napari_mst.formats.numbers import (
     too_large,
     write_blocks,
     write_planes,
-)
-from napari_mst.formats.record import (
-    CHANGED,
-    OWN,
-    Description,
-    described_cube,
-    record_of,
-    seal_of,
-    sealed_cube,
 )
 
 # The header of every member is read: of no more than this many.

@@ -18,11 +18,11 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy, part_of
 from napari_mst.formats.conventions import Packing
-from napari_mst.formats.matlab.cubes import stored_cube
+from napari_mst.formats.cube_record import IGNORED
+from napari_mst.formats.matlab.mat_files import stored_cube
 from napari_mst.formats.matlab.stored import ROOT
 from napari_mst.formats.netcdf import is_netcdf
 from napari_mst.formats.numbers import is_large
-from napari_mst.formats.record import IGNORED
 
 _PIXEL = 30.0  # m
 _MOST = 2**16 - 1  # stands for the largest reflectance

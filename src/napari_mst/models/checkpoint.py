@@ -28,8 +28,8 @@ from napari_mst.models.cards import (
     list_card,
 )
 from napari_mst.models.onnx_file import read_onnx, write_onnx
-from napari_mst.models.reading import checked, is_safetensors, parsed, read_weights
 from napari_mst.models.seal import check_bundled
+from napari_mst.models.weights_files import checked, is_safetensors, parsed, read_weights
 from napari_mst.networks import NETWORKS, OURS, Kind, Network
 from napari_mst.networks.measured import Reach, measured
 

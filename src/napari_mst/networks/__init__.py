@@ -30,7 +30,7 @@ from napari_mst.networks.mst_plus_plus import (
 )
 from napari_mst.networks.network import Network
 from napari_mst.networks.pixelwise import build_pixelwise
-from napari_mst.networks.refining import build_refining
+from napari_mst.networks.refining_mst_plus_plus import build_refining
 from napari_mst.networks.vision_transformer import build_vision_transformer
 
 __all__ = ["NETWORKS", "Kind", "Network"]

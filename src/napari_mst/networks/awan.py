@@ -18,7 +18,7 @@ from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
 from napari_mst.networks.network import Network, Program
-from napari_mst.networks.parts import Chain, softmax_sums, softmaxes
+from napari_mst.networks.shared_modules import Chain, softmax_sums, softmaxes
 
 _REDUCTION = 16
 _INNER = 8

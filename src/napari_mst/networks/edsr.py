@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
 from napari_mst.networks.network import Network, Program
-from napari_mst.networks.parts import Chain, near
+from napari_mst.networks.shared_modules import Chain, near
 
 
 class Residual(nn.Module):

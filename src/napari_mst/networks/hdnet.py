@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.networks.edsr import EDSR
-from napari_mst.networks.parts import Chain, Softmaxes, near, softmax_sums, softmaxes
+from napari_mst.networks.shared_modules import Chain, Softmaxes, near, softmax_sums, softmaxes
 
 _SUBSPACES = 4
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
 from napari_mst.networks.network import Network, Program
-from napari_mst.networks.parts import Chain, near, wide
+from napari_mst.networks.shared_modules import Chain, near, wide
 
 _MULTIPLE = 16
 _SLOPE = 0.2

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
-from napari_mst.networks.parts import Activated, Chain
+from napari_mst.networks.shared_modules import Activated, Chain
 
 _DENSE_BLOCKS = {"top": 1, "mid": 1, "bot": 2, "main": 4}
 """Dense blocks of each level, from an eighth of the photo to its full size."""

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Concatenated
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
-from napari_mst.networks.parts import near
+from napari_mst.networks.shared_modules import near
 
 _GROWTH = 32
 _COMMON = 128

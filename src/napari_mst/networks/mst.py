@@ -20,7 +20,7 @@ from napari_mst.networks.hyperparameters import MULTIPLE
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import PHOTO, Network, Program
-from napari_mst.networks.parts import Chain, near
+from napari_mst.networks.shared_modules import Chain, near
 
 
 class MaskGuidance(nn.Module):

@@ -26,7 +26,7 @@ from napari_mst.networks.attention.kinds import (
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
 from napari_mst.networks.layout import count_of, loaded, renamed
 from napari_mst.networks.network import Network, Pass, Program
-from napari_mst.networks.parts import Chain, near
+from napari_mst.networks.shared_modules import Chain, near
 
 MakeBlock = Callable[[int, int], Block]
 """Channels and heads -> a block."""

@@ -26,6 +26,7 @@ from napari_mst.plugin.jobs.workspace import (
 )
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import FIRST_BAND, Bands
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto, make_room_for_bands
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
     cube_at,
@@ -35,7 +36,6 @@ from napari_mst.plugin.viewer.layers import (
     put_on_top,
     stack_layer,
 )
-from napari_mst.plugin.viewer.photos import LayerPhoto, make_room_for_bands
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report, shared
 
 PREVIEW = " (preview)"

@@ -11,18 +11,18 @@ import numpy as np
 from napari_mst.base.progress import Progress
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.cube.lazy import part_of
-from napari_mst.denoising.noise import SensorNoise, estimated_noise
-from napari_mst.denoising.photos import (
+from napari_mst.denoising.photo_denoising import (
     BEST_H,
     Denoising,
     denoised_photo,
     denoised_where_read,
     denoising_bytes,
 )
+from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.colour_fidelity.code_cells import Cells
-from napari_mst.reconstruction.colour_fidelity.noise import has_jpeg_grid
+from napari_mst.reconstruction.colour_fidelity.photo_noise import has_jpeg_grid
 from napari_mst.reconstruction.job import Job
 
 # Photos with less noise than this, in 8-bit codes at middle grey, are left as they are. Clean CAVE

@@ -21,12 +21,18 @@ from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.colour_fidelity.code_cells import ColourCheck
 from napari_mst.reconstruction.colour_fidelity.correction import REGION, Correction, aim, corrected
-from napari_mst.reconstruction.colour_fidelity.noise import Noise, removed_noise
+from napari_mst.reconstruction.colour_fidelity.photo_noise import Noise, removed_noise
 from napari_mst.reconstruction.denoising import decided, denoised
 from napari_mst.reconstruction.job import Job
+from napari_mst.reconstruction.lazy_statistics import (
+    Statistics,
+    added_up,
+    estimated,
+    keep,
+    recalled,
+)
 from napari_mst.reconstruction.preparing import averaged_down
 from napari_mst.reconstruction.running import RunResult, check_finite, least_of, response_of
-from napari_mst.reconstruction.statistics import Statistics, added_up, estimated, keep, recalled
 
 TILE = 128
 """Pixels along each side of the tiles that are computed and kept."""

@@ -10,11 +10,12 @@ from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_pro
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.cube_history import build_cube, provenance_of
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
+from napari_mst.reconstruction.lazy_statistics import Statistics
 from napari_mst.reconstruction.on_demand import on_demand
 from napari_mst.reconstruction.preparing import averaged_down, prepared_job
-from napari_mst.reconstruction.provenance import build_cube, provenance_of
 from napari_mst.reconstruction.running import (
     Planes,
     RunResult,
@@ -26,7 +27,6 @@ from napari_mst.reconstruction.running import (
     shares_of_run,
 )
 from napari_mst.reconstruction.setup import UNTURNED, Setup
-from napari_mst.reconstruction.statistics import Statistics
 
 PREPARING = 0.1
 """The share of the progress of a first computation that seeing the photo takes, about."""

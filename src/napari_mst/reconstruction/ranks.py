@@ -36,8 +36,7 @@ from napari_mst.formats.zarr.reading import is_zarr
 from napari_mst.formats.zarr.writing import write_rows, write_zarr
 from napari_mst.networks.network import Pass
 from napari_mst.reconstruction.job import Job
-from napari_mst.reconstruction.pipeline import PreparedPhoto
-from napari_mst.reconstruction.statistics import (
+from napari_mst.reconstruction.lazy_statistics import (
     Statistics,
     keep,
     margin_of,
@@ -45,6 +44,7 @@ from napari_mst.reconstruction.statistics import (
     tensor_bytes,
     up_to_statistics,
 )
+from napari_mst.reconstruction.pipeline import PreparedPhoto
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
-from napari_mst.reconstruction import preparing, provenance
+from napari_mst.reconstruction import cube_history, preparing
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.pipeline import PreparedPhoto
 from napari_mst.reconstruction.running import plan_run
@@ -404,7 +404,7 @@ class Reconstructor:
         >>> nm.Reconstructor(nm.load_model("pixelwise-srgb")).origin("5e1f", "srgb").model
         'pixelwise-srgb'
         """
-        return provenance.origin(self._setup_for(region, ensemble), sha256, encoding)
+        return cube_history.origin(self._setup_for(region, ensemble), sha256, encoding)
 
     def _setup_for(self, region: Rectangle | None, ensemble: bool | None = None) -> Setup:
         """The setup with the options of one photo, which are at first those of all."""

@@ -28,7 +28,7 @@ from napari_mst.reconstruction.colour_fidelity.code_cells import (
 )
 from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
 from napari_mst.reconstruction.colour_fidelity.moving import move
-from napari_mst.reconstruction.colour_fidelity.noise import removed_noise
+from napari_mst.reconstruction.colour_fidelity.photo_noise import removed_noise
 from napari_mst.references.process import Posterior, corrected, features_of_spectra
 
 # Another photo is recognised by these: pixels that are compared; a distance in 8-bit codes within

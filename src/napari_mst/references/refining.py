@@ -17,7 +17,7 @@ from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_pro
 from napari_mst.calibration.chart_calibration import Calibration
 from napari_mst.cube import SpectralCube
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.reconstruction.colour_fidelity.noise import removed_noise
+from napari_mst.reconstruction.colour_fidelity.photo_noise import removed_noise
 from napari_mst.references import refinement_record
 from napari_mst.references.colour_views import ColourView, moved_to_photo, photo_of, spread, view_of
 from napari_mst.references.contradictions import ContradictingSpectra, checked, consistent

@@ -30,7 +30,7 @@ from napari_mst.networks.attention.kinds import check_geometry
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.layout import check_layout
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, encoded
 from napari_mst.reconstruction.ranks import join
 from napari_mst.training.settings import FitSettings
 from napari_mst.training.sources import DrawRequest, TrainingSource, drawn

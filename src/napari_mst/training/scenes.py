@@ -15,7 +15,7 @@ from napari_mst.base.errors import CubeFileError, shown
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import averaging
 from napari_mst.formats import find_format
-from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
+from napari_mst.formats.read_options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.photo.cameras import GRID
 
 _STEP = 10.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.base.errors import ModelError, shown
-from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
+from napari_mst.formats.read_options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.photo.cameras import DAYLIGHT, SRGB, Acquisition, spelled
 
 if TYPE_CHECKING:

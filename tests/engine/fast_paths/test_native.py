@@ -25,7 +25,7 @@ from napari_mst.engine.windows import kernel_tile
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
-from napari_mst.networks.refining import decoded, encoded
+from napari_mst.networks.refining_mst_plus_plus import decoded, encoded
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.colour_fidelity.code_cells import (
     Bounds,
@@ -285,7 +285,7 @@ llvmlite.binding.initialize_all_asmprinters()
 llvmlite.binding.get_process_triple = lambda: "aarch64-unknown-linux-gnu"
 from numba import types
 from napari_mst.engine.kernels.products import Layer, Taps, Target, multiply_row
-from napari_mst.engine.kernels.rows import PackedRow
+from napari_mst.engine.kernels.packed_rows import PackedRow
 kinds = (PackedRow, Taps, Layer, Target)
 records = [types.NamedUniTuple(types.int64, len(kind._fields), kind) for kind in kinds]
 multiply_row.compile((*records, types.int64))

@@ -19,7 +19,7 @@ from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.attention.transformer_block import TransformerBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, build_refining
 
 CPU = torch.device("cpu")
 KINDS = list(ATTENTIONS)

@@ -15,7 +15,7 @@ from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
 from napari_mst.networks.attention.spectral import SpectralAttention, gram
 from napari_mst.networks.attention.transformer_block import ConvolutionMerging, stacked_neighbours
-from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention
+from napari_mst.networks.attention.window_attention import ShiftedWindowAttention, WindowAttention
 from napari_mst.networks.attention_spec import QueryWeights
 
 COSINE = HeadOptions("cosine", has_bias=False)

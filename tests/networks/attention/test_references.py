@@ -20,7 +20,11 @@ from napari_mst.networks.attention.transformer_block import (
     PatchMerging,
     TransformerBlock,
 )
-from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention, hat_index
+from napari_mst.networks.attention.window_attention import (
+    ShiftedWindowAttention,
+    WindowAttention,
+    hat_index,
+)
 from napari_mst.networks.layout import renamed
 
 M = TypeVar("M", bound=nn.Module)

@@ -6,12 +6,12 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
 
-from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention
+from napari_mst.attention.record_views import AttentionMap, Selection
 from napari_mst.cube import Provenance
+from napari_mst.plugin.attention.attention_layers import show_map
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.layers import show_map
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 SHAPES = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}
 BUNDLED = "mstpp-srgb"

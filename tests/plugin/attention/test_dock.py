@@ -21,11 +21,12 @@ from tests.plugin.attention.conftest import (
     shown_map,
 )
 
-from napari_mst.attention.files import read_attention
-from napari_mst.attention.maps import Selection
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.record_files import read_attention
+from napari_mst.attention.record_views import Selection
 from napari_mst.base.errors import AttentionError
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
+from napari_mst.plugin.attention.attention_layers import map_layers, map_of
 from napari_mst.plugin.attention.attention_model import (
     map_order,
     recording_order,
@@ -33,11 +34,10 @@ from napari_mst.plugin.attention.attention_model import (
 )
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.drawings import STEPS, beside_equal, matrix_pictures
-from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.jobs.workspace import Recording, Request
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.layers import active_cube_layer
-from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 
 

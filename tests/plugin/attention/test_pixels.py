@@ -14,16 +14,16 @@ from qtpy.QtCore import QPointF, Qt
 from safetensors.torch import save_file
 from tests.plugin.attention.conftest import done, photo_of
 
-from napari_mst.attention.comparing import side_by_side
 from napari_mst.attention.pixels import PixelExplorer
+from napari_mst.attention.six_attentions import side_by_side
 from napari_mst.models import load_model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.photo import Photo
+from napari_mst.plugin.attention.attention_layers import map_layers, map_of
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.attention.pixel_probe import ALIKE, SINGLE, SIX
 from napari_mst.plugin.jobs.workspace import Recording
-from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 

@@ -13,7 +13,7 @@ from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.what_if import AttentionChange, HeadEffects
 from napari_mst.plugin.attention.attention_model import AttentionModel, recording_order
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.what_if import PIXELS, WhatIf, WhatIfView
+from napari_mst.plugin.attention.what_if_model import PIXELS, WhatIf, WhatIfView
 from napari_mst.plugin.jobs.job import Cancel, Job, ignore, run_now
 from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.reconstruction.options import RunOptions

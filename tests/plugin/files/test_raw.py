@@ -22,7 +22,7 @@ from napari_mst.plugin.files.opening import cube_reader, open_paths
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 pytest.importorskip("rawpy")
 

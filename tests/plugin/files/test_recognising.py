@@ -28,8 +28,8 @@ from napari_mst.plugin.files.opening import open_paths
 from napari_mst.plugin.files.preferences import prefer_own_reader
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
-from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
 """Large enough for napari to take it for a photo."""

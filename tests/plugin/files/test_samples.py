@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import napari_mst
-from napari_mst.plugin import workspace
+from napari_mst.plugin import workspace_dock
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_the_photo_of_the_chart_is_its_cube_in_srgb() -> None:
-    (cube, _, _), (photo, _, _) = workspace.chart()
+    (cube, _, _), (photo, _, _) = workspace_dock.chart()
     shape = colour_science.SpectralShape(400, 700, 10)
     cmfs = colour_science.MSDS_CMFS["CIE 1931 2 Degree Standard Observer"].copy().align(shape)
     light = colour_science.SDS_ILLUMINANTS["D65"].copy().align(shape)
@@ -26,7 +26,7 @@ def test_the_photo_of_the_chart_is_its_cube_in_srgb() -> None:
 
 
 def test_the_photo_opens_as_it_is_stored() -> None:
-    ((pixels, arguments, kind),) = workspace.coffee()
+    ((pixels, arguments, kind),) = workspace_dock.coffee()
     assert (pixels.shape, arguments["rgb"], kind) == ((400, 600, 3), True, "image")
 
 
@@ -37,10 +37,10 @@ def test_a_wheel_holds_what_the_window_opens(
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     for name in ("coffee.jpg", "chart.tif"):
-        assert workspace.sample_path(name) == ROOT / "sample_data" / name
+        assert workspace_dock.sample_path(name) == ROOT / "sample_data" / name
         assert included[f"sample_data/{name}"] == f"napari_mst/sample_data/{name}"
     installed = tmp_path / "napari_mst" / "sample_data" / "coffee.jpg"
     installed.parent.mkdir(parents=True)
     installed.touch()
     monkeypatch.setattr(napari_mst, "__file__", str(tmp_path / "napari_mst" / "__init__.py"))
-    assert workspace.sample_path("coffee.jpg") == installed
+    assert workspace_dock.sample_path("coffee.jpg") == installed

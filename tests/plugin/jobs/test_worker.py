@@ -25,7 +25,7 @@ from napari_mst.plugin.jobs import worker
 from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore
 from napari_mst.plugin.jobs.worker import JobWorker, start
 from napari_mst.plugin.jobs.workspace import Request, reconstruct_with_previews
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.reconstruction import denoising, preparing
 from napari_mst.reconstruction.options import RunOptions
 

@@ -17,7 +17,7 @@ from napari_mst.plugin.jobs.workspace import (
     Request,
     Workspace,
 )
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 
 CUBE = SpectralCube(np.ones((2, 1, 1)), np.array([400.0, 500.0]))

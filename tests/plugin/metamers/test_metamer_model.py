@@ -13,7 +13,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.formats import read_cube
 from napari_mst.plugin.metamers.dock import subject_at
 from napari_mst.plugin.metamers.metamer_model import QUESTION, TO_ESTIMATE, MetamerModel, Subject
-from napari_mst.plugin.workspace import sample_path
+from napari_mst.plugin.workspace_dock import sample_path
 
 NEUTRAL = 15
 

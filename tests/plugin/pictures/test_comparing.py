@@ -13,8 +13,8 @@ from tests.plugin.in_viewer import add_cube, picture_in
 from napari_mst.plugin.pictures.comparing import NAME, SideBySide, Wiper, stride_of
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.layers import active_cube_layer
-from napari_mst.plugin.viewer.photos import photo_layers
 
 pytestmark = pytest.mark.usefixtures("as_pictures")
 Change = Callable[[ViewerModel], object]

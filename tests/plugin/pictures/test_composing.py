@@ -14,6 +14,7 @@ from napari_mst.base.errors import CubeError
 from napari_mst.plugin.files.saving import cube_to_save, layer_to_save
 from napari_mst.plugin.pictures import composing
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer
+from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
     composite_of,
@@ -21,7 +22,6 @@ from napari_mst.plugin.viewer.layers import (
     is_composite,
     put_on_top,
 )
-from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import pixel_under
 
 pytestmark = pytest.mark.usefixtures("as_pictures")

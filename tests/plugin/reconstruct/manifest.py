@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QApplication, QCheckBox, QDoubleSpinBox
 import napari_mst
 from napari_mst.cli.arguments import add_arguments
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.rows import SETTINGS, Row
+from napari_mst.plugin.reconstruct.setting_rows import SETTINGS, Row
 
 FILE = Path(napari_mst.__file__).with_name("napari.yaml")
 TYPES = {bool: "boolean", float: "number", str: "string"}

@@ -35,7 +35,7 @@ from napari_mst.plugin.reconstruct.dock import (
 from napari_mst.plugin.reconstruct.form import Finding
 from napari_mst.plugin.reconstruct.requests import resolve
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 
 def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(desk: Desk) -> None:

@@ -58,12 +58,12 @@ from napari_mst.plugin.reconstruct.requests import (
     search_order,
 )
 from napari_mst.plugin.reconstruct.sections import FindingRows, show_attention
+from napari_mst.plugin.spectra.layer_rows import region_layers
 from napari_mst.plugin.spectra.marking import grey
-from napari_mst.plugin.spectra.regions import region_layers
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layer_photos import FRAME, photo_layers
 from napari_mst.plugin.viewer.layers import layer_of_role
-from napari_mst.plugin.viewer.photos import FRAME, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
 
 CAMERA = "Nikon_D5100"

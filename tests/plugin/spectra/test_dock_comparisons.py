@@ -13,7 +13,7 @@ from tests.plugin.spectra.probe import SQUARE, Desk, entries
 from napari_mst.analysis.library import colour_checker
 from napari_mst.analysis.transforms import normalised, transformed
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.spectra.curves import pen
+from napari_mst.plugin.spectra.drawn_curves import pen
 from napari_mst.plugin.spectra.rows import spectra_of
 
 

@@ -19,8 +19,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import contrast_limits
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.viewer.bands import Bands
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
-from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement, pixel_at
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)

@@ -31,8 +31,8 @@ from napari_mst.engine.kernels.convolution import (
     fusion_bytes,
 )
 from napari_mst.engine.kernels.gram import GRAM_BYTES, add_gram
+from napari_mst.engine.kernels.packed_rows import Missing, row_bytes
 from napari_mst.engine.kernels.processor import LANES, STEP
-from napari_mst.engine.kernels.rows import Missing, row_bytes
 from napari_mst.engine.kernels.spectra import (
     FEATURE_CHANNELS,
     Estimates,
@@ -53,7 +53,7 @@ from napari_mst.networks.pixelwise import (
     OnePixel,
     PixelwiseNetwork,
 )
-from napari_mst.networks.refining import BLACK, decoded, encoded
+from napari_mst.networks.refining_mst_plus_plus import BLACK, decoded, encoded
 
 _DOUBLE_BYTES = 8
 

@@ -8,8 +8,8 @@ import threading
 import torch
 from torch import Tensor
 
+from napari_mst.engine.kernels.packed_rows import Features
 from napari_mst.engine.kernels.processor import LANES, PANEL
-from napari_mst.engine.kernels.rows import Features
 
 _FLOAT_BYTES = 4
 _CACHE_LINE = 64

@@ -28,7 +28,7 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, decoded
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -12,17 +12,7 @@ from numba import njit
 
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, emitted
-from napari_mst.engine.kernels.processor import VECTOR, kernel
-from napari_mst.engine.kernels.products import (
-    POINT,
-    Layer,
-    Neighbours,
-    Taps,
-    Target,
-    filter_row,
-    multiply_row,
-)
-from napari_mst.engine.kernels.rows import (
+from napari_mst.engine.kernels.packed_rows import (
     Features,
     Missing,
     PackedRow,
@@ -33,6 +23,16 @@ from napari_mst.engine.kernels.rows import (
     row_bytes,
     row_of,
     unpack_row,
+)
+from napari_mst.engine.kernels.processor import VECTOR, kernel
+from napari_mst.engine.kernels.products import (
+    POINT,
+    Layer,
+    Neighbours,
+    Taps,
+    Target,
+    filter_row,
+    multiply_row,
 )
 
 EXPANSION = 4

@@ -3,9 +3,7 @@
 from typing import NamedTuple
 
 from napari_mst.engine.kernels.caching import part
-from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
-from napari_mst.engine.kernels.products import POINT, Layer, Taps, Target, multiply_row
-from napari_mst.engine.kernels.rows import (
+from napari_mst.engine.kernels.packed_rows import (
     Features,
     Missing,
     PackedRow,
@@ -16,6 +14,8 @@ from napari_mst.engine.kernels.rows import (
     row_of,
     unpack_row,
 )
+from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
+from napari_mst.engine.kernels.products import POINT, Layer, Taps, Target, multiply_row
 
 
 class ConvolutionWeights(NamedTuple):

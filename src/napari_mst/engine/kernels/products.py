@@ -5,8 +5,8 @@ from typing import NamedTuple
 from numba import njit
 
 from napari_mst.engine.kernels.emitter import FLOATS, Emitter, Value, emitted
+from napari_mst.engine.kernels.packed_rows import PackedRow
 from napari_mst.engine.kernels.processor import LANES, PIXELS, STEP, VECTOR, VECTORS
-from napari_mst.engine.kernels.rows import PackedRow
 
 # Pixel by pixel: the value of a pixel meets all vectors of weights, and its register is free again.
 _PLACES = [(vector, pixel) for pixel in range(PIXELS) for vector in range(VECTORS)]

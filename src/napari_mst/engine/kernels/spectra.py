@@ -15,6 +15,13 @@ import numpy as np
 from napari_mst.base.arrays import Singles
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import floats, fused
+from napari_mst.engine.kernels.packed_rows import (
+    Features,
+    PackedRow,
+    PixelRow,
+    row_bytes,
+    unpack_row,
+)
 from napari_mst.engine.kernels.powers import (
     ONE,
     ZERO,
@@ -26,13 +33,6 @@ from napari_mst.engine.kernels.powers import (
 )
 from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
 from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
-from napari_mst.engine.kernels.rows import (
-    Features,
-    PackedRow,
-    PixelRow,
-    row_bytes,
-    unpack_row,
-)
 
 FEATURES = 9
 """Numbers that the first layer takes of each pixel."""

@@ -19,6 +19,7 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.formats.consistent_read import Contents, held, read_consistently
+from napari_mst.formats.cube_record import CHANGED, Description, described_cube
 from napari_mst.formats.envi.georeference import in_envi, read_from_envi
 from napari_mst.formats.envi.header import (
     AXES,
@@ -34,14 +35,13 @@ from napari_mst.formats.envi.header import (
     provenance,
     targets,
 )
-from napari_mst.formats.envi.values import described
+from napari_mst.formats.envi.header_fields import described
 from napari_mst.formats.numbers import (
     crc32,
     in_native_order,
     is_large,
     write_planes,
 )
-from napari_mst.formats.record import CHANGED, Description, described_cube
 from napari_mst.formats.wavelengths import band_names, percent_encode
 
 

@@ -21,9 +21,9 @@ import numpy as np
 from napari_mst.base import sandbox
 from napari_mst.base.arrays import Array, DType
 from napari_mst.base.errors import CubeFileError, mismatch, shown
-from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, hyperspy_axes
+from napari_mst.formats.array_files import SMALL_BYTES, StoredArray, hyperspy_axes
+from napari_mst.formats.cube_record import OWN
 from napari_mst.formats.numbers import too_large
-from napari_mst.formats.record import OWN
 
 HDF5_MARK = b"\x89HDF\r\n\x1a\n"
 USERBLOCK = 512

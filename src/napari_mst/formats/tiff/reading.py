@@ -22,14 +22,14 @@ from napari_mst.base.arrays import Array
 from napari_mst.base.errors import ColourPhoto, CubeFileError, complete, mismatch, shown
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy, Numbers, check_room
-from napari_mst.formats.arrays import band_axis_of
+from napari_mst.formats.array_files import band_axis_of
 from napari_mst.formats.conventions import APPLIED, physical
-from napari_mst.formats.envi import values
+from napari_mst.formats.cube_record import CHANGED, Description, check, described_cube
+from napari_mst.formats.envi import header_fields
 from napari_mst.formats.envi.georeference import read_from_envi
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
 from napari_mst.formats.lazy_files import in_chunks
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
-from napari_mst.formats.record import CHANGED, Description, check, described_cube
 from napari_mst.formats.tiff.enmap import enmap_header, enmap_metadata
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal, scaling_of
 from napari_mst.photo.planes import whole_series
@@ -109,7 +109,7 @@ def read_tiff(
     data = in_native_order(cube)
     check(path.name, data, description, verify)
     if header is not None:
-        data, fields, quantity, others = values.described(
+        data, fields, quantity, others = header_fields.described(
             data, header, description.fields, scale=scale
         )
         # The GeoTIFF's own tags come before the header where both say where the image lies.

@@ -25,9 +25,7 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import MAX_BYTES, number
 from napari_mst.cube.georeference import FIELD, TAGS, Georeference
-from napari_mst.formats.envi.georeference import MAP_INFO, with_losses
-from napari_mst.formats.numbers import write_planes
-from napari_mst.formats.record import (
+from napari_mst.formats.cube_record import (
     IGNORED,
     OWN,
     Description,
@@ -35,6 +33,8 @@ from napari_mst.formats.record import (
     seal_of,
     sealed_description,
 )
+from napari_mst.formats.envi.georeference import MAP_INFO, with_losses
+from napari_mst.formats.numbers import write_planes
 from napari_mst.formats.wavelengths import band_names
 
 if TYPE_CHECKING:

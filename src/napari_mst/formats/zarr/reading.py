@@ -27,7 +27,7 @@ from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
 from napari_mst.cube.layer import Stack
 from napari_mst.cube.lazy import Lazy, Numbers, cached, check_room
 from napari_mst.cube.parts import with_tuples
-from napari_mst.formats.arrays import (
+from napari_mst.formats.array_files import (
     StoredArray,
     band_axis_of,
     cube_name,
@@ -36,8 +36,8 @@ from napari_mst.formats.arrays import (
 )
 from napari_mst.formats.consistent_read import held, read_consistently
 from napari_mst.formats.conventions import physical
+from napari_mst.formats.cube_record import CHANGED, OWN, Description, described_cube, sealed_cube
 from napari_mst.formats.numbers import is_large
-from napari_mst.formats.record import CHANGED, OWN, Description, described_cube, sealed_cube
 
 SEAL = "napari_mst_seal"
 """The attribute of an array that holds our seal."""

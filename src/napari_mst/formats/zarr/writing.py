@@ -19,8 +19,8 @@ from napari_mst.base.errors import SaveError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
+from napari_mst.formats.cube_record import OWN, Description, record_of, seal_of
 from napari_mst.formats.numbers import write_blocks
-from napari_mst.formats.record import OWN, Description, record_of, seal_of
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
 
 _CHUNK = 512  # the longest side of a chunk

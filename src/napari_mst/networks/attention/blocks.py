@@ -29,7 +29,7 @@ from napari_mst.networks.attention.spectral import (
     channel_attends,
     gram,
 )
-from napari_mst.networks.attention.windows import WindowAttention
+from napari_mst.networks.attention.window_attention import WindowAttention
 from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.networks.network import Pass
 

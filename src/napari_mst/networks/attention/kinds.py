@@ -26,7 +26,11 @@ from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.attention.transformer_block import PatchMerging
-from napari_mst.networks.attention.windows import Geometry, ShiftedWindowAttention, WindowAttention
+from napari_mst.networks.attention.window_attention import (
+    Geometry,
+    ShiftedWindowAttention,
+    WindowAttention,
+)
 
 # Of blocks that have windows as well
 _HALF_OF_HYBRID, _PERCEPTRON = "spectral.to_q.weight", "feed_forward.0.weight"

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from napari_mst.base.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions
 from napari_mst.networks.attention.query import check_pixel, square
-from napari_mst.networks.attention.windows import (
+from napari_mst.networks.attention.window_attention import (
     Geometry,
     RelativePositionBias,
     WindowAttention,

@@ -20,7 +20,12 @@ from torch.nn import functional as F
 
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
 from napari_mst.networks.attention.query import check_pixel, unmasked
-from napari_mst.networks.attention.windows import check_window, filled_up, partitioned, united
+from napari_mst.networks.attention.window_attention import (
+    check_window,
+    filled_up,
+    partitioned,
+    united,
+)
 from napari_mst.networks.attention_spec import QueryWeights
 
 MOST_SCORES = 1 << 22

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from napari_mst.networks.attention.heads import Heads
 from napari_mst.networks.attention.layer_norm import ChannelNorm
-from napari_mst.networks.attention.windows import filled_up
+from napari_mst.networks.attention.window_attention import filled_up
 
 
 class TransformerBlock(nn.Module):

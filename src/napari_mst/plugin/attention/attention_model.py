@@ -17,7 +17,6 @@ import numpy as np
 from napari.components import ViewerModel
 from psygnal import Signal
 
-from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.attention.record import (
     AttentionRecord,
@@ -25,14 +24,15 @@ from napari_mst.attention.record import (
     PixelBlock,
     head_title,
 )
+from napari_mst.attention.record_views import AttentionMap, AttentionSteps, Selection
 from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import AttentionError
-from napari_mst.plugin.attention.layers import show_map
+from napari_mst.plugin.attention.attention_layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.requests import chosen_photo, references_in, request_of
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 Shares = dict[str, tuple[float, ...]]
 """The effect of each head of each block, by that of all heads."""
@@ -207,9 +207,9 @@ class Ready:
         self.photo = request.read()
         reconstructor = request.reconstructor(reports)
         # torch, which they import, is there once the model is loaded.
-        from napari_mst.attention.blocks import pixel_blocks
         from napari_mst.attention.explorer import AttentionExplorer
         from napari_mst.attention.pixels import PixelExplorer
+        from napari_mst.attention.recorder import pixel_blocks
         from napari_mst.attention.what_if import HeadEffects
 
         self.has_pixels = bool(pixel_blocks(reconstructor.network))

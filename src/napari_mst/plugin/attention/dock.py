@@ -26,10 +26,16 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_mst.attention.files import read_attention, write_attention
-from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DIFFERENCE, FEATURES
+from napari_mst.attention.record_files import read_attention, write_attention
+from napari_mst.attention.record_views import AttentionMap
 from napari_mst.base.errors import AttentionError, NapariMstError, plain
+from napari_mst.plugin.attention.attention_layers import (
+    map_layers,
+    map_of,
+    show_difference,
+    summary,
+)
 from napari_mst.plugin.attention.attention_model import (
     AttentionModel,
     features_order,
@@ -39,24 +45,23 @@ from napari_mst.plugin.attention.attention_model import (
     steps_order,
 )
 from napari_mst.plugin.attention.drawings import steps_pictures
-from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
 from napari_mst.plugin.attention.map_list import MapList
+from napari_mst.plugin.attention.matrix_page import MatrixPage, Pictures
 from napari_mst.plugin.attention.pixel_page import LETTERS, PixelPage
 from napari_mst.plugin.attention.pixel_probe import PhotoPatches, PixelProbe
-from napari_mst.plugin.attention.plot import MatrixPage, Pictures
 from napari_mst.plugin.attention.schematic import Schematic
-from napari_mst.plugin.attention.what_if import WhatIf
+from napari_mst.plugin.attention.what_if_model import WhatIf
 from napari_mst.plugin.attention.what_if_page import WhatIfPage
 from napari_mst.plugin.dock import Dock, JobBar, Link, reported
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
 from napari_mst.plugin.reconstruct.dock import new_form
 from napari_mst.plugin.reconstruct.form import NO_PHOTO, ReconstructionForm
-from napari_mst.plugin.reconstruct.rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.reconstruct.sections import Rows
+from napari_mst.plugin.reconstruct.setting_rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.menus import SUFFIXES, save_picture
-from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill, let_shrink
 

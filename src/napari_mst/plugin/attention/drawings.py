@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from napari_mst.attention.maps import AttentionMap, AttentionSteps
+from napari_mst.attention.record_views import AttentionMap, AttentionSteps
 from napari_mst.base.arrays import Array, Floats
 from napari_mst.base.errors import shown
 from napari_mst.plugin.attention.attention_model import RecordedHead
 
 if TYPE_CHECKING:
-    from napari_mst.attention.comparing import SideBySide
+    from napari_mst.attention.six_attentions import SideBySide
 
 STEPS = {
     "X": (

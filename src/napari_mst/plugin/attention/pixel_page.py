@@ -15,8 +15,9 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.attention.record import PixelBlock
-from napari_mst.denoising.photos import LEAST_CODES
+from napari_mst.denoising.photo_denoising import LEAST_CODES
 from napari_mst.plugin.attention.attention_model import RecordedHead
+from napari_mst.plugin.attention.matrix_page import Pictures
 from napari_mst.plugin.attention.pixel_probe import (
     ALIKE,
     NETWORK,
@@ -24,7 +25,6 @@ from napari_mst.plugin.attention.pixel_probe import (
     SIX,
     PixelView,
 )
-from napari_mst.plugin.attention.plot import Pictures
 from napari_mst.plugin.viewer.widgets import Paragraph, ScrolledPage, fill, let_shrink
 
 if TYPE_CHECKING:

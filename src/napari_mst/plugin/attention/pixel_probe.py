@@ -11,13 +11,13 @@ import numpy as np
 from napari.components import ViewerModel
 from psygnal import Signal
 
-from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
 from napari_mst.attention.record import beside_uniform
+from napari_mst.attention.record_views import AttentionMap, Selection
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import AttentionError, DenoisingError, NapariMstError, PhotoError, plain
 from napari_mst.cube import Provenance
-from napari_mst.denoising.photos import (
+from napari_mst.denoising.photo_denoising import (
     ROUNDING,
     Denoising,
     denoised_photo,
@@ -26,6 +26,13 @@ from napari_mst.denoising.photos import (
     pixel_weights,
 )
 from napari_mst.photo.photo import Photo
+from napari_mst.plugin.attention.attention_layers import (
+    put_map,
+    show_alone,
+    show_denoised,
+    show_outlines,
+    show_weights,
+)
 from napari_mst.plugin.attention.attention_model import (
     AttentionModel,
     Ready,
@@ -35,20 +42,13 @@ from napari_mst.plugin.attention.attention_model import (
     source_of_run,
 )
 from napari_mst.plugin.attention.drawings import Drawn, six_pictures, window_pictures
-from napari_mst.plugin.attention.layers import (
-    put_map,
-    show_alone,
-    show_denoised,
-    show_outlines,
-    show_weights,
-)
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import JobState, Request, SideJob, Workspace
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.requests import photo_layer
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto, hide_maps, image_shape
 from napari_mst.plugin.viewer.layers import selection_kept
-from napari_mst.plugin.viewer.photos import LayerPhoto, hide_maps, image_shape
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
@@ -295,7 +295,7 @@ class PixelProbe(ViewerHelper):
 
         def work(request: Request, reports: Reports) -> object:
             # These are computed while the mouse waits, and torch takes seconds to import.
-            import napari_mst.attention.comparing  # noqa: F401
+            import napari_mst.attention.six_attentions  # noqa: F401
 
             reports.say(WAITING)
             photo = request.read()
@@ -361,7 +361,7 @@ class PixelProbe(ViewerHelper):
         return PixelView(text, None, window_pictures(window_of(photo, made), made))
 
     def _shown_six(self, _: LayerPhoto, patches: PhotoPatches, pixel: Pixel) -> PixelView:
-        from napari_mst.attention.comparing import side_by_side  # the job has imported torch
+        from napari_mst.attention.six_attentions import side_by_side  # the job has imported torch
 
         six = side_by_side(patches.photo, *pixel, patches.how.codes)
         return PixelView(six.sentence, None, list(six_pictures(six)))

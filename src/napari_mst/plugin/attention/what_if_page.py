@@ -10,9 +10,9 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QHideEvent, QShowEvent
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
 
-from napari_mst.plugin.attention.plot import Pictures
-from napari_mst.plugin.attention.what_if import WhatIf, WhatIfView
-from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.attention.matrix_page import Pictures
+from napari_mst.plugin.attention.what_if_model import WhatIf, WhatIfView
+from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
 

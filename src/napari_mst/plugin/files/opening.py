@@ -30,8 +30,8 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layer_photos import photo_layer
 from napari_mst.plugin.viewer.layers import cube_layer, selection_kept
-from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.sharing import PLUGIN, report
 
 WORKSPACE = "Workspace"

@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 from napari_mst.base.arrays import Array, Doubles
 from napari_mst.base.errors import ChoiceNeeded, CubeError, plain, shown
 from napari_mst.cube import BAND_INDEX, SpectralCube
-from napari_mst.formats.arrays import band_axis_of
+from napari_mst.formats.array_files import band_axis_of
 from napari_mst.formats.wavelengths import typed_wavelengths
 
 HIDDEN_PLATFORMS = ("offscreen", "minimal")

@@ -56,7 +56,7 @@ from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.pictures.bar import add_bar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import Composer
-from napari_mst.plugin.pictures.refining import Refiner
+from napari_mst.plugin.pictures.sharpening import Refiner
 from napari_mst.plugin.viewer.bands import (
     Bands,
     ColourBar,
@@ -64,6 +64,7 @@ from napari_mst.plugin.viewer.bands import (
     bring_into_view,
 )
 from napari_mst.plugin.viewer.canvas_mouse import EarthStatus
+from napari_mst.plugin.viewer.layer_photos import photo_layer
 from napari_mst.plugin.viewer.layers import (
     band_of,
     cube_layer,
@@ -74,7 +75,6 @@ from napari_mst.plugin.viewer.layers import (
     put_cube,
     stack_layer,
 )
-from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
 

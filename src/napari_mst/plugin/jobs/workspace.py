@@ -27,7 +27,7 @@ from napari_mst.cube.lazy import Lazy, check_room
 from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def extent(provenance: Provenance) -> str:
 def reconstruct_with_previews(request: Request, reports: Reports) -> SpectralCube:
     """Read the photo, load the model and run it; the job of the reconstruction dock."""
     # This imports torch, which takes seconds: here it does so on the job's thread.
-    from napari_mst.attention.blocks import record_attention
+    from napari_mst.attention.recorder import record_attention
 
     photo = request.read()
     reconstructor = request.reconstructor(reports)

@@ -31,7 +31,7 @@ from napari_mst.cube.gaps import good_bands
 from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.worker import Inquirer
-from napari_mst.plugin.metamers.colours import ChartGrid, ColourTable
+from napari_mst.plugin.metamers.colour_widgets import ChartGrid, ColourTable
 from napari_mst.plugin.metamers.metamer_model import (
     FIRST_AMOUNT,
     TO_ESTIMATE,

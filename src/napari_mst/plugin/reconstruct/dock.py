@@ -41,10 +41,10 @@ from napari_mst.plugin.reconstruct.requests import (
     resolve,
     search_order,
 )
-from napari_mst.plugin.reconstruct.rows import SETTINGS, Fold
 from napari_mst.plugin.reconstruct.sections import FormRows
+from napari_mst.plugin.reconstruct.setting_rows import SETTINGS, Fold
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.layers import active_cube_layer
-from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.sharing import calling, section, shared
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 

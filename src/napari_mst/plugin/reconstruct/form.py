@@ -29,7 +29,7 @@ from napari_mst.photo.cameras import ESTIMATED, Acquisition, matching_camera
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.workspace import Extent, JobState
-from napari_mst.plugin.viewer.photos import has_pages, is_of_sensor, is_raw
+from napari_mst.plugin.viewer.layer_photos import has_pages, is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:

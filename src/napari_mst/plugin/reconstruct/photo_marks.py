@@ -15,13 +15,13 @@ from napari_mst.calibration.chart import Chart, Corners
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.plugin.reconstruct.form import Finding, Part, ReconstructionForm
+from napari_mst.plugin.viewer.layer_photos import CORRECTED, FRAME, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.layers import (
     layer_of_role,
     put_above,
     put_on_top,
     selection_kept,
 )
-from napari_mst.plugin.viewer.photos import CORRECTED, FRAME, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 

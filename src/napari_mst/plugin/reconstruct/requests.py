@@ -31,7 +31,7 @@ from napari_mst.plugin.reconstruct.form import (
     ReconstructionForm,
 )
 from napari_mst.plugin.reconstruct.photo_marks import Marks, photo_part
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.picks import SOURCE, picks_layer, references_on
 from napari_mst.plugin.viewer.sharing import shared
 

@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 from napari_mst.base.errors import shown
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.rows import (
+from napari_mst.plugin.reconstruct.setting_rows import (
     ASKS,
     CAMERA_ROWS,
     COLOUR_ROWS,
@@ -37,8 +37,8 @@ from napari_mst.plugin.reconstruct.rows import (
     facts_of,
     help_of,
 )
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.layers import layer_of_role
-from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import OfViewer, calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 

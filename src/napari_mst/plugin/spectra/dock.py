@@ -37,7 +37,7 @@ from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.resolve import Marker, ReferenceState, Snapshot
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
-from napari_mst.plugin.spectra.table import SpectraTable, SpectraTableModel
+from napari_mst.plugin.spectra.spectra_table import SpectraTable, SpectraTableModel
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
 from napari_mst.plugin.viewer.widgets import Paragraph
 

@@ -25,7 +25,7 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.jobs.job import Job, Latest, Start
-from napari_mst.plugin.spectra.maps import LABELS_OPACITY, MapMaker
+from napari_mst.plugin.spectra.map_maker import LABELS_OPACITY, MapMaker
 from napari_mst.plugin.spectra.reader import Identity, Reader, Reading
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import MAP_KEY, cube_at, cube_layer_in, selection_kept

@@ -49,6 +49,7 @@ from napari_mst.plugin.spectra.resolve import Snapshot
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.bands import unit_of
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
+from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
     band_of,
@@ -56,7 +57,6 @@ from napari_mst.plugin.viewer.layers import (
     cube_at,
     go_to,
 )
-from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import calling, report
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill

@@ -12,7 +12,7 @@ from qtpy.QtGui import QColor, QDragEnterEvent, QDropEvent
 from qtpy.QtWidgets import QInputDialog
 
 from napari_mst.cube import NANOMETRES
-from napari_mst.plugin.spectra.curves import MARGIN, CurvesItem, Range, legend_html
+from napari_mst.plugin.spectra.drawn_curves import MARGIN, CurvesItem, Range, legend_html
 from napari_mst.plugin.spectra.resolve import NO_ENTRY, DrawnCurve, LegendLine, Marker
 from napari_mst.plugin.viewer.bands import VISIBLE, visible_spectrum
 

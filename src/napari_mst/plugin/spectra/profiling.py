@@ -20,8 +20,8 @@ from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin.jobs.job import Job, Latest, Start
-from napari_mst.plugin.spectra import regions
-from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.spectra import layer_rows
+from napari_mst.plugin.spectra.map_maker import MapMaker
 from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layers import band_of, cube_at
@@ -51,16 +51,16 @@ class Profile:
 
     def draw_line(self) -> Shapes | None:
         """Let the user draw a line; None without a cube."""
-        return regions.draw(self._model.viewer, "add_line")
+        return layer_rows.draw(self._model.viewer, "add_line")
 
     def _line(self, source: Image) -> Doubles | None:
         """Return the corners of the line in pixels of *source*; None if there is none."""
         lines = [
             (rows.layer, index)
             for rows in self._model.shown_rows()
-            if isinstance(rows, regions.ShapeRows)
+            if isinstance(rows, layer_rows.ShapeRows)
             for index, kind in enumerate(rows.layer.shape_type)
-            if kind in regions.OPEN_SHAPES
+            if kind in layer_rows.OPEN_SHAPES
         ]
         chosen = {(entry.layer, entry.index) for entry in self._model.chosen}
         for layer, index in [*reversed([one for one in lines if one in chosen]), *lines[::-1]]:

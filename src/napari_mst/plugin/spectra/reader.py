@@ -17,7 +17,7 @@ from napari.layers import Image, Labels
 from psygnal import Signal
 
 from napari_mst.analysis.comparison import compare_labels, compare_region
-from napari_mst.analysis.means import Spread
+from napari_mst.analysis.label_means import Spread
 from napari_mst.analysis.regions import Region, label_spectra, region_spectrum
 from napari_mst.base.arrays import Array, Doubles
 from napari_mst.base.errors import SpectrumError
@@ -25,8 +25,8 @@ from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.plugin.jobs.job import Job, Latest, Start, run_now
+from napari_mst.plugin.viewer.layer_photos import page_shown
 from napari_mst.plugin.viewer.layers import cube_at
-from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
 
 logger = logging.getLogger("napari_mst")

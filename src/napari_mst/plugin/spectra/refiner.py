@@ -26,6 +26,7 @@ from napari_mst.plugin.jobs.job import Job, Latest, Reports, Start, ignore
 from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.resolve import ReferenceState
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
+from napari_mst.plugin.viewer.layer_photos import MAP, LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.layers import (
     ALIKE_KEY,
     UNIT_KEY,
@@ -39,7 +40,6 @@ from napari_mst.plugin.viewer.layers import (
     put_on_top,
     selection_kept,
 )
-from napari_mst.plugin.viewer.photos import MAP, LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.references.colour_views import Part, Parts, photo_of, view_of

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from napari_mst.analysis.classification import Match
-from napari_mst.analysis.means import Spread
+from napari_mst.analysis.label_means import Spread
 from napari_mst.analysis.transforms import CONTINUUM_REMOVED, normalised, transformed
 from napari_mst.base.errors import SpectrumError, plain, shown
 from napari_mst.cube.spectrum import MODEL_ERROR, STD, Spectrum

@@ -32,9 +32,9 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube.layer import STACK_KEY
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.job import Job, Start, run_now
-from napari_mst.plugin.spectra import regions
+from napari_mst.plugin.spectra import layer_rows
 from napari_mst.plugin.spectra.gating import Gating
-from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.spectra.map_maker import MapMaker
 from napari_mst.plugin.spectra.marking import ReferenceSpectra
 from napari_mst.plugin.spectra.profiling import Profile
 from napari_mst.plugin.spectra.reader import facts_of, label_image
@@ -222,12 +222,12 @@ class SpectraModel(ViewerLayers):
 
     def draw_regions(self) -> Shapes | None:
         """Let the user draw regions; None without a cube."""
-        return regions.draw(self.viewer)
+        return layer_rows.draw(self.viewer)
 
     @property
     def labels(self) -> Labels | None:
         """The layer of labels that is selected, or else the topmost that is shown."""
-        every = [each for each in regions.region_layers(self.viewer) if isinstance(each, Labels)]
+        every = [each for each in layer_rows.region_layers(self.viewer) if isinstance(each, Labels)]
         active = self.viewer.layers.selection.active
         return active if active in every else next(reversed(every), None)
 

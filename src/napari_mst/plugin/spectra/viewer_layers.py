@@ -21,8 +21,7 @@ from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.job import Start
-from napari_mst.plugin.spectra.reader import Identity, Reader, errors_of, placed, spectra_of
-from napari_mst.plugin.spectra.regions import (
+from napari_mst.plugin.spectra.layer_rows import (
     Group,
     LabelRows,
     LayerRows,
@@ -32,6 +31,7 @@ from napari_mst.plugin.spectra.regions import (
     group_of,
     region_layers,
 )
+from napari_mst.plugin.spectra.reader import Identity, Reader, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.resolve import Bands, Snapshot, resolve
 from napari_mst.plugin.spectra.rows import Entry, FileRows
 from napari_mst.plugin.viewer import picks

@@ -24,6 +24,7 @@ from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
 from napari_mst.cube.lazy import coarse_of
+from napari_mst.plugin.viewer.layer_photos import page_shown
 from napari_mst.plugin.viewer.layers import (
     UNIT_KEY,
     active_cube_layer,
@@ -32,7 +33,6 @@ from napari_mst.plugin.viewer.layers import (
     cube_of,
     go_to,
 )
-from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices
 
 VISIBLE = (380.0, 780.0)

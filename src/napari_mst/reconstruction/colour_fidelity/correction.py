@@ -25,7 +25,7 @@ from napari_mst.reconstruction.colour_fidelity.code_cells import (
     srgb_codes,
 )
 from napari_mst.reconstruction.colour_fidelity.moving import move
-from napari_mst.reconstruction.colour_fidelity.noise import Noise, removed_noise
+from napari_mst.reconstruction.colour_fidelity.photo_noise import Noise, removed_noise
 
 REGION = 16
 """Pixels along each side of a region: a block of JPEG whose colours have half the resolution."""

@@ -15,7 +15,7 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
 
-from napari_mst.attention.maps import AttentionMap
+from napari_mst.attention.record_views import AttentionMap
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import PhotoError
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple

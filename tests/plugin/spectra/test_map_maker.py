@@ -29,10 +29,10 @@ from napari_mst.cube.metrics import spectral_angles
 from napari_mst.formats import read_cube
 from napari_mst.plugin.spectra.model_dock import MapsDock
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layer_photos import is_made
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
-from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.workspace import sample_path
+from napari_mst.plugin.workspace_dock import sample_path
 
 Make = Callable[[str], Any]
 NUMBERS = {kind.title: number for number, kind in enumerate(MAPS.values())}

@@ -25,7 +25,7 @@ from qtpy.QtWidgets import (
 from superqt import QSearchableComboBox
 
 from napari_mst.calibration.chart import CHARTS
-from napari_mst.denoising.photos import BEST_H
+from napari_mst.denoising.photo_denoising import BEST_H
 from napari_mst.models import ModelCard
 from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
 from napari_mst.plugin.files.opening import WEIGHTS_FILES

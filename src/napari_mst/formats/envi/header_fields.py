@@ -11,9 +11,9 @@ from napari_mst.cube.curves import number, power_of
 from napari_mst.cube.curves import scaled as in_power
 from napari_mst.cube.lazy import Numbers
 from napari_mst.formats.conventions import FACTOR, SCALING, physical
+from napari_mst.formats.cube_record import IGNORED
 from napari_mst.formats.envi.header import Header
 from napari_mst.formats.numbers import magnitude
-from napari_mst.formats.record import IGNORED
 
 
 def described(

@@ -9,7 +9,7 @@ from napari_mst.base.errors import CubeFileError, SpectrumError, shown
 from napari_mst.cli.console import note
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.formats.options import ReadOptions
+from napari_mst.formats.read_options import ReadOptions
 from napari_mst.models.cards import MODELS
 
 DEFAULT_MODEL = next(iter(MODELS))

@@ -15,7 +15,7 @@ from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.training.inputs import INPUTS, Input, camera_inputs
 from napari_mst.training.scenes import read_scenes, resampled, scene_files
-from napari_mst.training.tables import (
+from napari_mst.training.scoring import (
     ON_CPU,
     Method,
     ModelMethod,

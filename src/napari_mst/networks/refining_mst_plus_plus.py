@@ -15,8 +15,8 @@ from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.networks.hyperparameters import AttentionParameters
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, Plus, build_mst_plus_plus
 from napari_mst.networks.network import PHOTO, Pass
-from napari_mst.networks.parts import Chain
 from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
+from napari_mst.networks.shared_modules import Chain
 
 _PREFIX = "pixelwise."
 

@@ -23,8 +23,8 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.reader import Reading, Task, label_image
 from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layer_photos import is_made
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
-from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
 from napari_mst.references.reference_spectrum import ReferenceSpectrum

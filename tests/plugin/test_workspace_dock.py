@@ -41,7 +41,7 @@ from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.requests import resolve
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.spectra.map_maker import MapMaker
 from napari_mst.plugin.spectra.model_dock import SharedSpectraModel, flip_to_photo
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
@@ -50,7 +50,7 @@ from napari_mst.plugin.viewer.layers import (
     composites_of,
 )
 from napari_mst.plugin.viewer.widgets import DOCUMENTATION
-from napari_mst.plugin.workspace import (
+from napari_mst.plugin.workspace_dock import (
     PAGES,
     PhotoPage,
     WorkspaceDock,

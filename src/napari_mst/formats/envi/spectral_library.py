@@ -13,12 +13,14 @@ import numpy as np
 from napari_mst.base import atomic_save
 from napari_mst.base.arrays import Floats
 from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number
+from napari_mst.formats.cube_record import IGNORED
 from napari_mst.formats.envi.header import (
     OWN,
     DataLayout,
     Header,
     data_of,
 )
+from napari_mst.formats.envi.header_fields import scaled_by
 from napari_mst.formats.envi.raster import (
     axis_fields,
     braced,
@@ -27,9 +29,7 @@ from napari_mst.formats.envi.raster import (
     sealed,
     steadily,
 )
-from napari_mst.formats.envi.values import scaled_by
 from napari_mst.formats.numbers import crc32
-from napari_mst.formats.record import IGNORED
 from napari_mst.formats.wavelengths import percent_encode, spectral_axis, title_of
 
 KIND = "ENVI Spectral Library"

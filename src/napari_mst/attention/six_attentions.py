@@ -22,16 +22,16 @@ from napari_mst.base.arrays import Brief, Codes, Doubles
 from napari_mst.base.errors import AttentionError
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.showing import new_figure
-from napari_mst.denoising.attention import embedding
+from napari_mst.denoising.as_attention import embedding
 from napari_mst.denoising.non_local_means import non_local_weights
-from napari_mst.denoising.photos import DISTANCE, PATCH, denoising_to_look_at
+from napari_mst.denoising.photo_denoising import DISTANCE, PATCH, denoising_to_look_at
 from napari_mst.denoising.streaming import Filter
 from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.query import check_query
 from napari_mst.networks.attention.spectral import SpectralAttention, gram
-from napari_mst.networks.attention.windows import (
+from napari_mst.networks.attention.window_attention import (
     ShiftedWindowAttention,
     WindowAttention,
     filled_up,

@@ -6,7 +6,7 @@ from qtpy.QtGui import QPainterPath
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.spectra.curves import MOST_SMOOTH, CurvesItem
+from napari_mst.plugin.spectra.drawn_curves import MOST_SMOOTH, CurvesItem
 from napari_mst.plugin.spectra.resolve import DrawnCurve
 
 COLOURS = ("#e6194b", "#f58231", "#3cb44b")

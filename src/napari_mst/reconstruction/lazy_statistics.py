@@ -32,7 +32,7 @@ from napari_mst.engine.schedule import Sweep
 from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window
 from napari_mst.networks.network import PHOTO, Folded, Pass, Program
-from napari_mst.reconstruction.colour_fidelity.noise import Noise
+from napari_mst.reconstruction.colour_fidelity.photo_noise import Noise
 from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.running import run

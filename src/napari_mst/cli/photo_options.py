@@ -20,7 +20,7 @@ from napari_mst.calibration.white_patch import (
     acquisition_from_patch,
 )
 from napari_mst.cli.console import note, report
-from napari_mst.cli.options import Pixel, pixel_of, placed
+from napari_mst.cli.shared_options import Pixel, pixel_of, placed
 from napari_mst.cube import SpectralCube
 from napari_mst.models.cards import model_for
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Acquisition, matching_camera

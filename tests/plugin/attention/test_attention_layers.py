@@ -10,8 +10,13 @@ from tests.plugin.attention.conftest import make_map, make_record, shown_map
 from napari_mst.attention.overlays import DESCRIPTIONS
 from napari_mst.base.errors import AttentionError
 from napari_mst.cube import Provenance
-from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
-from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.attention.attention_layers import (
+    map_layers,
+    map_of,
+    show_difference,
+    summary,
+)
+from napari_mst.plugin.viewer.layer_photos import photo_layers
 
 
 @pytest.mark.parametrize("pitch", [1, 2, 4])

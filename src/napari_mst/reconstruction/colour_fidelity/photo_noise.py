@@ -16,7 +16,7 @@ import numpy as np
 
 from napari_mst.base.arrays import Floats, Singles
 from napari_mst.base.progress import Progress
-from napari_mst.denoising.noise import COSINES, SIDE
+from napari_mst.denoising.sensor_noise import COSINES, SIDE
 from napari_mst.reconstruction.colour_fidelity.code_cells import Cells, ColourCheck
 
 BLOCK = SIDE

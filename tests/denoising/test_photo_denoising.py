@@ -8,8 +8,7 @@ import pytest
 
 from napari_mst import Photo
 from napari_mst.base.errors import DenoisingError
-from napari_mst.denoising.noise import SensorNoise, estimated_noise
-from napari_mst.denoising.photos import (
+from napari_mst.denoising.photo_denoising import (
     BEST_H,
     LEAST_CODES,
     ROUNDING,
@@ -18,6 +17,7 @@ from napari_mst.denoising.photos import (
     denoising_to_look_at,
     pixel_weights,
 )
+from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 
 HOW = Denoising(SensorNoise(1e-3, 1e-5), 1.2)
 PIXELS = [(0, 0), (3, 39), (15, 20), (29, 1)]

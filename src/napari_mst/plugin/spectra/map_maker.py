@@ -25,6 +25,13 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
+from napari_mst.plugin.viewer.layer_photos import (
+    MAP,
+    LayerPhoto,
+    hide_maps,
+    is_made,
+    photo_layers,
+)
 from napari_mst.plugin.viewer.layers import (
     MAP_KEY,
     UNIT_KEY,
@@ -34,13 +41,6 @@ from napari_mst.plugin.viewer.layers import (
     cube_of,
     put_on_top,
     selection_kept,
-)
-from napari_mst.plugin.viewer.photos import (
-    MAP,
-    LayerPhoto,
-    hide_maps,
-    is_made,
-    photo_layers,
 )
 from napari_mst.plugin.viewer.placement import Placement
 

@@ -29,8 +29,17 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.parts import with_tuples
 from napari_mst.formats import numbers
-from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, cube_name, find_cube
+from napari_mst.formats.array_files import SMALL_BYTES, StoredArray, cube_name, find_cube
 from napari_mst.formats.conventions import physical
+from napari_mst.formats.cube_record import (
+    CHANGED,
+    OWN,
+    Description,
+    described_cube,
+    record_of,
+    seal_of,
+    sealed_cube,
+)
 from napari_mst.formats.envi.georeference import FIELDS, read_from_envi
 from napari_mst.formats.lazy_files import in_hdf5
 from napari_mst.formats.matlab.stored import (
@@ -48,15 +57,6 @@ from napari_mst.formats.matlab.stored import (
     version_5_arrays,
 )
 from napari_mst.formats.numbers import DEFLATE_RATIO, too_large, write_blocks
-from napari_mst.formats.record import (
-    CHANGED,
-    OWN,
-    Description,
-    described_cube,
-    record_of,
-    seal_of,
-    sealed_cube,
-)
 
 _LEVEL_5_MARKS = (b"\0\1IM", b"\1\0MI", b"\0\2IM", b"\2\0MI")
 
@@ -118,7 +118,9 @@ def stored_cube(
     options = [answers, free_host_memory(math.inf), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, kind)
     data: Numbers
-    facts, data = sandbox.decoded("napari_mst.formats.matlab.cubes:answer", path, options, refusal)
+    facts, data = sandbox.decoded(
+        "napari_mst.formats.matlab.mat_files:answer", path, options, refusal
+    )
     if "is_chunked" in facts:
         axes = (2, 1, 0) if facts["order"] == "F" else (0, 1, 2)
         data = in_hdf5(path, facts["name"]).transpose(axes)

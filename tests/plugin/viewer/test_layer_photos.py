@@ -19,7 +19,7 @@ import napari_mst as nm
 from napari_mst.cli.main import main
 from napari_mst.photo.files import shown_pages
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 Array = np.ndarray[Any, Any]
 P3 = (0.68, 0.32, 0.265, 0.69, 0.15, 0.06)

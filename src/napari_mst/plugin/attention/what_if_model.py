@@ -27,7 +27,7 @@ from napari_mst.plugin.attention.attention_model import (
 from napari_mst.plugin.attention.drawings import Drawn
 from napari_mst.plugin.jobs.job import Job, Reports, Start
 from napari_mst.plugin.jobs.workspace import Request
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 PIXELS = 192 * 192

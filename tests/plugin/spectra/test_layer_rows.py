@@ -15,7 +15,7 @@ from tests.plugin.in_viewer import add_cube
 from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra import reader
-from napari_mst.plugin.spectra.regions import Group, LabelRows, ShapeRows
+from napari_mst.plugin.spectra.layer_rows import Group, LabelRows, ShapeRows
 from napari_mst.plugin.viewer import picks
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])

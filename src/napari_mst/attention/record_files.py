@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
+from napari_mst.attention.record_views import AttentionMap
 from napari_mst.base import atomic_save
 from napari_mst.base.arrays import Array, Singles
 from napari_mst.base.errors import AttentionError, OutOfMemory, shown

@@ -90,7 +90,7 @@ class AttentionMap(Brief):
     Examples
     --------
     >>> selection = nm.attention.Selection("stages.0.encoder.0", key=3, query=5)
-    >>> from napari_mst.attention.maps import AttentionMap
+    >>> from napari_mst.attention.record_views import AttentionMap
     >>> score = AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
     >>> score.describe()["block"], score.describe()["total"]
     ('stages.0.encoder.0', 2)

@@ -34,8 +34,8 @@ from napari_mst.plugin.spectra.model_dock import MapsDock, ModelDock, SharedSpec
 from napari_mst.plugin.spectra.profile_dock import ProfileDock
 from napari_mst.plugin.spectra.scatter_dock import ScatterDock
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
+from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
-from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill
 
 HELP_HINT = "Read about this page in the documentation, in your browser."

@@ -17,11 +17,11 @@ from napari_mst.base.errors import DenoisingError, check_pixel
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.lazy import Lazy, cached
-from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.non_local_means import (
     WindowWeights,
     non_local_weights,
 )
+from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import (
     Filter,
     non_local_rows,

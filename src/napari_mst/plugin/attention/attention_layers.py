@@ -13,7 +13,6 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.colormaps import Colormap
 
-from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import (
     DESCRIPTIONS,
     DIFFERENCE,
@@ -22,9 +21,11 @@ from napari_mst.attention.overlays import (
     WEIGHTS,
 )
 from napari_mst.attention.record import AttentionRecord, block_title
+from napari_mst.attention.record_views import AttentionMap
 from napari_mst.base.errors import AttentionError
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.photo.photo import Photo
+from napari_mst.plugin.viewer.layer_photos import DENOISED, MAP, LayerPhoto, hide_maps, photo_layer
 from napari_mst.plugin.viewer.layers import (
     PLACE,
     UNIT_KEY,
@@ -33,7 +34,6 @@ from napari_mst.plugin.viewer.layers import (
     put_on_top,
     selection_kept,
 )
-from napari_mst.plugin.viewer.photos import DENOISED, MAP, LayerPhoto, hide_maps, photo_layer
 
 if TYPE_CHECKING:
     from napari_mst.attention.head_steps import Outline, PixelWeights
