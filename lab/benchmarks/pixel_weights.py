@@ -33,7 +33,7 @@ from napari_mst.networks.network import Program
 from napari_mst.plugin.attention.attention_layers import put_map, show_weights
 from napari_mst.plugin.attention.attention_model import AttentionModel
 from napari_mst.plugin.attention.pixel_probe import PhotoPatches
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions

@@ -20,7 +20,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import session
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module

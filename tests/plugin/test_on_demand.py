@@ -15,7 +15,7 @@ from napari_mst.cube.lazy import Lazy, cached
 from napari_mst.cube.pictures import composite_of, paint
 from napari_mst.engine.plan import Plan
 from napari_mst.plugin.jobs import workspace
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import EXACT, Request, reconstruct_with_previews
 from napari_mst.plugin.pictures.sharpening import Refiner
 from napari_mst.plugin.viewer.picks import pixel_under

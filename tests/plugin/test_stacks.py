@@ -14,7 +14,7 @@ from napari_mst.formats import read_cube
 from napari_mst.models import load_model
 from napari_mst.plugin.files import saving
 from napari_mst.plugin.jobs import workspace
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.session import request_of_pages, workspace_of
 from napari_mst.plugin.spectra.spectra_model import SpectraModel

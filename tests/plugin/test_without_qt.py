@@ -30,7 +30,7 @@ from napari_mst.plugin.attention.attention_model import (
     recording_order,
     steps_order,
 )
-from napari_mst.plugin.jobs.job import Cancel, Job, ignore
+from napari_mst.plugin.jobs.task import Cancel, Task, ignore
 from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
 from napari_mst.plugin.reconstruct.form import (
     NO_DEVICES,
@@ -65,9 +65,9 @@ class Starts:
     """Starts no job, but keeps all; a test calls their listeners."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[Task] = []
 
-    def __call__(self, job: Job) -> Cancel:
+    def __call__(self, job: Task) -> Cancel:
         self.jobs.append(job)
         return ignore
 
@@ -218,7 +218,7 @@ def explore_a_run() -> None:
         map_order(viewer, model, "score")
 
 
-def show_made(job: Job, request: Request, viewer: ViewerModel) -> None:
+def show_made(job: Task, request: Request, viewer: ViewerModel) -> None:
     """Let the job of *request* show a map, as the session of a window does."""
     assert request.job is not None
     assert request.job.show is not None

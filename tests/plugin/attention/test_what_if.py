@@ -14,7 +14,7 @@ from napari_mst.attention.what_if import AttentionChange, HeadEffects
 from napari_mst.plugin.attention.attention_model import AttentionModel, recording_order
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.what_if_model import PIXELS, WhatIf, WhatIfView
-from napari_mst.plugin.jobs.job import Cancel, Job, ignore, run_now
+from napari_mst.plugin.jobs.task import Cancel, Task, ignore, run_now
 from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.reconstruction.options import RunOptions
 
@@ -92,9 +92,9 @@ def test_another_photo_lends_its_matrices_and_a_large_one_is_averaged_down(
 
 
 def test_of_the_choices_during_a_job_only_the_last_is_computed(viewer: ViewerModel) -> None:
-    held: list[Job] = []
+    held: list[Task] = []
 
-    def hold(job: Job) -> Cancel:
+    def hold(job: Task) -> Cancel:
         held.append(job)
         return ignore
 

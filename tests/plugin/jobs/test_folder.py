@@ -13,7 +13,7 @@ from napari_mst.base.errors import Cancelled
 from napari_mst.cli.main import main
 from napari_mst.formats import read_cube
 from napari_mst.plugin.jobs.folder import Folder, folder_request
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.reconstruction.options import RunOptions
 

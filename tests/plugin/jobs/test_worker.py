@@ -22,7 +22,7 @@ from napari_mst.base.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.cube import SpectralCube
 from napari_mst.photo.photo import Rectangle
 from napari_mst.plugin.jobs import worker
-from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore
+from napari_mst.plugin.jobs.task import Cancel, Latest, Reports, Task, ignore
 from napari_mst.plugin.jobs.worker import JobWorker, start
 from napari_mst.plugin.jobs.workspace import Request, reconstruct_with_previews
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
@@ -55,7 +55,7 @@ def test_napari_lists_a_job_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
         return Mock()
 
     monkeypatch.setattr(worker, "create_worker", create)
-    start(Job(ignore))
+    start(Task(ignore))
     assert [f"Executing {each}" for each in listed] == ["Executing a computation of napari-mst"]
 
 
@@ -75,7 +75,7 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
     alive: list[Any] = []
     payload = weakref.ref(given)
     failures: list[Exception] = []
-    job = Job(partial(failing, error, alive, given), alive.append, failures.append)
+    job = Task(partial(failing, error, alive, given), alive.append, failures.append)
     worker = JobWorker(ignore, job)
     worker.errored.connect(
         lambda *_: alive.append("errored")
@@ -94,7 +94,7 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
 def test_a_warning_of_a_job_is_logged(qtbot: QtBot, caplog: pytest.LogCaptureFixture) -> None:
     ended: list[str] = []
     start(
-        Job(
+        Task(
             run=lambda _: warnings.warn("a dim photo", UserWarning, stacklevel=1),
             on_end=lambda: ended.append("end"),
         )
@@ -118,7 +118,7 @@ def test_nobody_hears_of_a_cancelled_job_except_of_its_end(qtbot: QtBot, is_list
         heard.append("progress")
         cancels[0]()
 
-    job = Job(
+    job = Task(
         run=run,
         on_done=lambda _: heard.append("done"),
         on_failed=lambda _: heard.append("failed"),
@@ -139,8 +139,8 @@ def test_only_the_latest_job_is_heard(qtbot: QtBot) -> None:
         gate.wait(10)
         return "older"
 
-    latest.run(Job(wait, heard.append, on_end=lambda: heard.append("end of older")))
-    latest.run(Job(lambda _: "newer", heard.append, on_end=lambda: heard.append("end")))
+    latest.run(Task(wait, heard.append, on_end=lambda: heard.append("end of older")))
+    latest.run(Task(lambda _: "newer", heard.append, on_end=lambda: heard.append("end")))
     assert latest.is_busy
     gate.set()
     qtbot.waitUntil(lambda: not latest.is_busy)
@@ -153,7 +153,7 @@ def test_listeners_of_a_job_are_let_go_of_at_its_end(qtbot: QtBot) -> None:
     payload = Payload()
     kept = weakref.ref(payload)
     ended: list[object] = []
-    job = Job(
+    job = Task(
         partial(lambda _, __: None, payload),
         partial(ignore, payload),
         on_end=lambda: ended.append(1),
@@ -200,7 +200,7 @@ def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
 
 def test_progress_is_reported_no_more_often_than_a_person_sees(qapp: object) -> None:
     shares: list[float] = []
-    reports = JobWorker(ignore, Job(ignore, on_progress=shares.append)).reports
+    reports = JobWorker(ignore, Task(ignore, on_progress=shares.append)).reports
     for share in range(1000):
         reports.reach(share / 1000)
     assert shares[0] == 0

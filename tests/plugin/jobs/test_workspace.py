@@ -9,7 +9,7 @@ from napari.layers import Image
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.base.errors import PhotoError
 from napari_mst.cube import SpectralCube
-from napari_mst.plugin.jobs.job import Cancel, Job
+from napari_mst.plugin.jobs.task import Cancel, Task
 from napari_mst.plugin.jobs.workspace import (
     MOST_RECORDINGS,
     JobState,
@@ -31,7 +31,7 @@ class Bench:
     """A workspace, the jobs it starts, how often it cancels, and the hands of its clock."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[Task] = []
         self.cancels = 0
         self.now = 0.0
         self.workspace = Workspace(self.start, clock=lambda: self.now)
@@ -42,14 +42,14 @@ class Bench:
         self.workspace.cube_ready.connect(lambda *result: self.cubes.append(result))
         self.workspace.failed.connect(lambda error: self.errors.append(error))
 
-    def start(self, job: Job) -> Cancel:
+    def start(self, job: Task) -> Cancel:
         self.jobs.append(job)
         return self.cancel
 
     def cancel(self) -> None:
         self.cancels += 1
 
-    def run(self) -> Job:
+    def run(self) -> Task:
         self.workspace.run(REQUEST)
         return self.jobs[-1]
 

@@ -36,7 +36,7 @@ from napari_mst.photo.cameras import (
 )
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct import requests
 from napari_mst.plugin.reconstruct.form import (

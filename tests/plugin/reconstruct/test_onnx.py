@@ -12,7 +12,7 @@ from napari_mst import Reconstructor, load_model
 from napari_mst.base.errors import CubeError, ModelError
 from napari_mst.cube import SpectralCube
 from napari_mst.models.cards import FileCard
-from napari_mst.plugin.jobs.job import run_now
+from napari_mst.plugin.jobs.task import run_now
 from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm
 from napari_mst.plugin.reconstruct.requests import resolve

@@ -2,17 +2,17 @@
 
 from functools import partial
 
-from napari_mst.plugin.jobs.job import Cancel, Job, run_now
+from napari_mst.plugin.jobs.task import Cancel, Task, run_now
 
 
 class Later:
     """Starts work by keeping it until `do`; of work that was cancelled, only the end is heard."""
 
     def __init__(self) -> None:
-        self.waiting: list[Job] = []
-        self.cancelled: list[Job] = []
+        self.waiting: list[Task] = []
+        self.cancelled: list[Task] = []
 
-    def __call__(self, work: Job) -> Cancel:
+    def __call__(self, work: Task) -> Cancel:
         self.waiting.append(work)
         return partial(self.cancelled.append, work)
 

@@ -26,7 +26,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files.saving import cube_to_save
-from napari_mst.plugin.jobs.job import Job, Start, run_now
+from napari_mst.plugin.jobs.task import Start, Task, run_now
 from napari_mst.plugin.spectra import refiner, resolve
 from napari_mst.plugin.spectra.marking import grey, pasted
 from napari_mst.plugin.spectra.rows import curve_of
@@ -67,7 +67,7 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     viewer, model = pinned(*SPOTS, start=jobs)
     photo, estimate = viewer.layers["photo"].data, cube_in(viewer.layers["estimate"])
 
-    def look(cube: SpectralCube, job: Job) -> None:
+    def look(cube: SpectralCube, job: Task) -> None:
         job.on_preview(cube)
         layer = viewer.layers["estimate refined"]
         assert cube_in(layer).provenance.is_preview

@@ -7,14 +7,14 @@ import pytest
 from tests.plugin.spectra.later import Later
 
 from napari_mst.base.progress import Progress
-from napari_mst.plugin.spectra.reader import Reader, Task
+from napari_mst.plugin.spectra.reader import Reader, ReadTask
 
 
-def task(key: str, read: Callable[[], Any] | None = None, *, is_large: bool = False) -> Task:
+def task(key: str, read: Callable[[], Any] | None = None, *, is_large: bool = False) -> ReadTask:
     def run(_: Progress) -> Any:
         return f"spectrum of {key}" if read is None else read()
 
-    return Task(key, slot=key[0], run=run, is_large=is_large)
+    return ReadTask(key, slot=key[0], run=run, is_large=is_large)
 
 
 def test_a_result_is_kept_as_long_as_somebody_asks_for_it() -> None:

@@ -28,7 +28,7 @@ from napari_mst.attention.record_views import AttentionMap, AttentionSteps, Sele
 from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import AttentionError
 from napari_mst.plugin.attention.attention_layers import show_map
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.requests import chosen_photo, references_in, request_of

@@ -42,7 +42,7 @@ from napari_mst.plugin.attention.attention_model import (
     source_of_run,
 )
 from napari_mst.plugin.attention.drawings import Drawn, six_pictures, window_pictures
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import JobState, Request, SideJob, Workspace
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.requests import photo_layer

@@ -25,7 +25,7 @@ from napari_mst.plugin.attention.attention_model import (
     source_of_run,
 )
 from napari_mst.plugin.attention.drawings import Drawn
-from napari_mst.plugin.jobs.job import Job, Reports, Start
+from napari_mst.plugin.jobs.task import Reports, Start, Task
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import ViewerHelper
@@ -135,7 +135,7 @@ class WhatIf(ViewerHelper):
         self._is_busy = True
         head = self._model.head
         done = partial(self._show, head.recording)
-        self._start(Job(run, on_done=done, on_failed=self._fail, on_end=self._on_end))
+        self._start(Task(run, on_done=done, on_failed=self._fail, on_end=self._on_end))
 
     def _order(self) -> Callable[[Reports], Outcome]:
         """Freeze what is chosen. Raises `AttentionError`, `PhotoError` if a photo is gone."""

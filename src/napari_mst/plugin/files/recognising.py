@@ -51,7 +51,7 @@ from napari_mst.plugin.files.opening import (
     saved_picks,
     tell_warnings,
 )
-from napari_mst.plugin.jobs.job import Job
+from napari_mst.plugin.jobs.task import Task
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.pictures.bar import add_bar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
@@ -195,7 +195,7 @@ class Recogniser(ViewerHelper):
                 show_warning(f"{shown(path.name)} is shown {otherwise}. {plain(error)}")
 
         self.running += 1
-        start(Job(lambda _: read(path), on_done, on_failed, self._on_end))
+        start(Task(lambda _: read(path), on_done, on_failed, self._on_end))
 
     def _on_end(self) -> None:
         self.running -= 1

@@ -27,7 +27,7 @@ from napari_mst.cube.layer import STACK_KEY
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import PICKS
-from napari_mst.plugin.jobs.job import Job, Reports
+from napari_mst.plugin.jobs.task import Reports, Task
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer_in, cube_of, cube_of_data
@@ -184,7 +184,7 @@ class Save(QObject):
                 written = write_cube(path, cube, overwrite=may_replace, progress=part)
             return written
 
-        self.cancel = start(Job(run, self._take, self._take, self._on_end, self._on_progress))
+        self.cancel = start(Task(run, self._take, self._take, self._on_end, self._on_progress))
         self._dialog: QProgressDialog | None = self._progress_dialog(next(iter(cubes)).name)
 
     @property

@@ -15,7 +15,7 @@ from napari_mst.photo.cameras import load_cameras, matching_camera
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
 
 if TYPE_CHECKING:

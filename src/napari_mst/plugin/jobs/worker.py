@@ -21,7 +21,7 @@ from qtpy.QtCore import QObject, Signal
 from superqt.utils import FunctionWorker
 
 from napari_mst.base.errors import Cancelled, NapariMstError, OutOfMemory, plain
-from napari_mst.plugin.jobs.job import Cancel, Job, Reports, ignore
+from napari_mst.plugin.jobs.task import Cancel, Reports, Task, ignore
 
 logger = logging.getLogger("napari_mst")
 
@@ -35,7 +35,7 @@ class _Task:
     There is one for all workers, as Qt and napari keep workers that have ended.
     """
 
-    def __call__(self, _: Job) -> None:
+    def __call__(self, _: Task) -> None:
         """Do nothing: `JobWorker.work` runs the job."""
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class _Task:
 _TASK = _Task()
 
 
-def start(job: Job, *, is_listed: bool = True) -> Cancel:
+def start(job: Task, *, is_listed: bool = True) -> Cancel:
     """Start *job*; napari lists it among its tasks, unless it is one of many short ones."""
     if is_listed:
         # Errors come to `on_failed`; napari is not to show them a second time.
@@ -61,10 +61,10 @@ class _Listeners(QObject):
 
     heard = Signal(str, object)
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Task) -> None:
         super().__init__()
         self.is_cancelled = False
-        self._job: Job | None = job
+        self._job: Task | None = job
         self.heard.connect(self._call)
 
     def on_outcome(self, outcome: tuple[str, object]) -> None:
@@ -92,7 +92,7 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
     few arguments under PySide6.
     """
 
-    def __init__(self, function: Callable[..., Any], job: Job) -> None:
+    def __init__(self, function: Callable[..., Any], job: Task) -> None:
         super().__init__(function)
         self._box = [job.run]
         self._listeners = _Listeners(replace(job, run=ignore))

@@ -1,6 +1,6 @@
 """The one running job that the docks share: what is asked for, its state, and what it leaves.
 
-user -> dock -> frozen `Request` -> `Workspace.run` -> a `Job` on another thread
+user -> dock -> frozen `Request` -> `Workspace.run` -> a `Task` on another thread
 -> listeners of the job on the main thread -> signals -> docks and layers
 
 Nothing here knows Qt.
@@ -26,7 +26,7 @@ from napari_mst.cube.layer import Stack
 from napari_mst.cube.lazy import Lazy, check_room
 from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
+from napari_mst.plugin.jobs.task import Cancel, Reports, Start, Task, ignore
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -366,7 +366,7 @@ class Workspace:
         make = self._make if request.job is None else request.job.make
         self._show(JobState("running", text=f"Reading {request.source.name} ..."))
         self._cancel_job = self._start(
-            Job(
+            Task(
                 run=partial(make, request),
                 on_done=partial(self._deliver, request),
                 on_failed=partial(self._fail, request),

@@ -22,7 +22,7 @@ from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube, pictures
 from napari_mst.cube.lazy import Lazy, cached, coarse_of, levels_of
 from napari_mst.cube.pictures import Part, Recipe, paint, rendering
-from napari_mst.plugin.jobs.job import Job, Latest
+from napari_mst.plugin.jobs.task import Latest, Task
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.layers import (
     ALIKE_KEY,
@@ -321,7 +321,7 @@ class Composer(ViewerHelper):
             self._put(layer, painted(cube, sitter.colours))
             return
         sitter.painting.run(
-            Job(
+            Task(
                 partial(painted, cube, sitter.colours),
                 partial(self._put, layer),
                 report,

@@ -11,7 +11,7 @@ from napari.layers import Image
 
 from napari_mst.base.progress import Progress
 from napari_mst.cube.lazy import Lazy, Level, Place
-from napari_mst.plugin.jobs.job import Job
+from napari_mst.plugin.jobs.task import Task
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report
 
@@ -57,7 +57,7 @@ class Refiner(ViewerHelper):
         nearest = sorted(missing, key=lambda at: (at[1] - row) ** 2 + (at[2] - column) ** 2)
         numbers = _level_of(layer).numbers
         run = partial(_compute, numbers, nearest[:AT_A_TIME])
-        job = Job(run, on_failed=report, on_done=partial(self._on_done, layer))
+        job = Task(run, on_failed=report, on_done=partial(self._on_done, layer))
         start(job, is_listed=False)
 
     def _on_done(self, layer: Image, _: object) -> None:

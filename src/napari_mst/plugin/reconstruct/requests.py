@@ -21,7 +21,7 @@ from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Acquisition
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct.form import (
     NO_DEVICES,

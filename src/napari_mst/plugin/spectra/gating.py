@@ -24,7 +24,7 @@ from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.plugin.jobs.job import Job, Latest, Start
+from napari_mst.plugin.jobs.task import Latest, Start, Task
 from napari_mst.plugin.spectra.map_maker import LABELS_OPACITY, MapMaker
 from napari_mst.plugin.spectra.reader import Identity, Reader, Reading
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
@@ -128,7 +128,7 @@ class Gating:
         if cube is not None:
             run = partial(_scatter, cube, self.x, self.y)
             model = self._model
-            self._latest.run(Job(run, self._on_scatter, model.fail, model.publish))
+            self._latest.run(Task(run, self._on_scatter, model.fail, model.publish))
 
     def forget(self) -> None:
         """Let go of everything that was computed."""
@@ -191,7 +191,7 @@ class Gating:
             return found.inside(outline)
 
         use = partial(self._on_gate, weakref.ref(source))
-        self._gate.run(Job(run, use, self._model.fail, self._model.publish))
+        self._gate.run(Task(run, use, self._model.fail, self._model.publish))
 
     def take_back(self) -> None:
         """Take the last gate back."""

@@ -20,7 +20,7 @@ from napari_mst.analysis.regions import Region
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.progress import Progress
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.spectra.reader import Reading, Task, label_image
+from napari_mst.plugin.spectra.reader import Reading, ReadTask, label_image
 from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layer_photos import is_made
@@ -38,7 +38,7 @@ WHITE = [1.0, 1.0, 1.0, 0.15]
 RELATIVE_WIDTH = 0.004
 """Width of the edges of new shapes as a share of the longer side of the image."""
 
-Tasks = dict[Hashable, Task]
+Tasks = dict[Hashable, ReadTask]
 """Tasks by the numbers of the rows that they read."""
 Found = Mapping[int, Any]
 """The results that were read of rows, by the numbers of these rows."""
@@ -132,7 +132,7 @@ class PickRows(LayerRows):
             if reading.of_band is not None and side == 1:
                 # Its place is its slot: no band stays around a pick that has moved away.
                 key = ("band", row, column, reading.what)
-                tasks["band", index] = Task(key, key, partial(reading.of_band, row, column))
+                tasks["band", index] = ReadTask(key, key, partial(reading.of_band, row, column))
         return tasks
 
     def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> Found:

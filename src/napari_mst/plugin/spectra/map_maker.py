@@ -22,7 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.jobs.job import Job, Latest, Start
+from napari_mst.plugin.jobs.task import Latest, Start, Task
 from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layer_photos import (
@@ -297,7 +297,7 @@ class MapMaker:
         # They are followed even if a person chooses another map during the run.
         on_made = partial(self._on_made, kind, on, self._drawn)
         self._model.intend(problem="")
-        self._latest.run(Job(run, on_made, self._model.fail, self._on_end, self._on_progress))
+        self._latest.run(Task(run, on_made, self._model.fail, self._on_end, self._on_progress))
         self._on_progress(0.0)
 
     def _on_end(self) -> None:
@@ -366,7 +366,7 @@ class MapMaker:
             def run(_: Progress) -> Array:
                 return regions_between(np.asarray(pixels), least)
 
-            self._latest.run(Job(run, use, self._model.fail, self._model.publish))
+            self._latest.run(Task(run, use, self._model.fail, self._model.publish))
 
     def _on_numbered(self, on: "weakref.ref[Image]", labels: Array) -> None:
         image: Any = on()

@@ -21,7 +21,7 @@ from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.jobs.job import Start
+from napari_mst.plugin.jobs.task import Start
 from napari_mst.plugin.spectra import rows
 from napari_mst.plugin.spectra.refiner import Refiner
 from napari_mst.plugin.spectra.rows import Entry

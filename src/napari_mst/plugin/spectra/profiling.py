@@ -19,7 +19,7 @@ from napari_mst.base.arrays import Doubles, Singles
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
-from napari_mst.plugin.jobs.job import Job, Latest, Start
+from napari_mst.plugin.jobs.task import Latest, Start, Task
 from napari_mst.plugin.spectra import layer_rows
 from napari_mst.plugin.spectra.map_maker import MapMaker
 from napari_mst.plugin.spectra.reader import Identity
@@ -83,7 +83,7 @@ class Profile:
         self._key = key
         run = partial(_transect, cube, line, Placement.of(source))
         model = self._model
-        self._latest.run(Job(run, self._on_read, self._on_failed, model.publish))
+        self._latest.run(Task(run, self._on_read, self._on_failed, model.publish))
 
     def forget(self) -> None:
         """Let go of what was read."""

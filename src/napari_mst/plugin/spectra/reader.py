@@ -24,7 +24,7 @@ from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
-from napari_mst.plugin.jobs.job import Job, Latest, Start, run_now
+from napari_mst.plugin.jobs.task import Latest, Start, Task, run_now
 from napari_mst.plugin.viewer.layer_photos import page_shown
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
@@ -51,7 +51,7 @@ class Identity:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class ReadTask:
     """Something to be read from a cube.
 
     Attributes
@@ -77,7 +77,7 @@ class Task:
 
 Results = dict[Hashable, Any]
 """Results of tasks, by the key of the task or by its slot."""
-Tasks = dict[Hashable, Task]
+ReadTasks = dict[Hashable, ReadTask]
 """Tasks by the numbers of the rows that they read."""
 
 
@@ -108,7 +108,7 @@ class Reader:
         """True while something is being read."""
         return self._job.is_busy
 
-    def ask(self, tasks: Sequence[Task]) -> None:
+    def ask(self, tasks: Sequence[ReadTask]) -> None:
         """Have *tasks* read, and forget all others; ask again once some were read."""
         keys = {task.key for task in tasks}
         self.results = {key: read for key, read in self.results.items() if key in keys}
@@ -124,27 +124,27 @@ class Reader:
         if unread and (not self.is_busy or (small and self._is_large)):
             self._is_large, batch = not small, small or unread[:1]
             on_read, on_failed = partial(self._on_read, batch), partial(self._on_failed, batch)
-            self._job.run(Job(partial(_run, batch), on_read, on_failed))
+            self._job.run(Task(partial(_run, batch), on_read, on_failed))
 
     def forget(self) -> None:
         """Forget everything, and also what is being read right now."""
         self._job.cancel()
         self.ask(())
 
-    def _on_read(self, batch: Sequence[Task], results: Results) -> None:
+    def _on_read(self, batch: Sequence[ReadTask], results: Results) -> None:
         self.results |= results
         read = {task.slot: results[task.key] for task in batch}
         self.latest |= {slot: one for slot, one in read.items() if one is not None}
         self.read_more.emit()
 
-    def _on_failed(self, batch: Sequence[Task], error: Exception) -> None:
+    def _on_failed(self, batch: Sequence[ReadTask], error: Exception) -> None:
         logger.error("The regions could not be read", exc_info=error)
         # Without a result they would be wanted again at once, and fail for ever.
         self.results |= {task.key: None for task in batch}
         self.read_more.emit()
 
 
-def _run(tasks: Sequence[Task], progress: Progress) -> Results:
+def _run(tasks: Sequence[ReadTask], progress: Progress) -> Results:
     """Run *tasks*; returns what they have read, by their keys. Raises `Cancelled`."""
     results: Results = {}
     for task in tasks:
@@ -179,7 +179,7 @@ class Reading:
 
     def task(
         self, slot: Hashable, place: Hashable, read: Callable[[Progress], Any], **how: bool
-    ) -> Task:
+    ) -> ReadTask:
         """Return the task that reads a *place* of a *slot*; it gives None off the image."""
 
         def run(progress: Progress) -> Any:
@@ -188,7 +188,7 @@ class Reading:
             except SpectrumError:  # or what is to be compared does not fit together
                 return None
 
-        return Task((self.what, place), (self.what[0], id(self.on), slot), run, **how)
+        return ReadTask((self.what, place), (self.what[0], id(self.on), slot), run, **how)
 
 
 def label_image(

@@ -22,7 +22,7 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, contrast_limits
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.plugin.jobs.job import Job, Latest, Reports, Start, ignore
+from napari_mst.plugin.jobs.task import Latest, Reports, Start, Task, ignore
 from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.resolve import ReferenceState
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
@@ -353,7 +353,9 @@ class Refiner:
             self._model.publish()
 
         model = self._model
-        self._latest.run(Job(work, use, model.fail, model.publish, on_progress, on_preview=preview))
+        self._latest.run(
+            Task(work, use, model.fail, model.publish, on_progress, on_preview=preview)
+        )
         on_progress(0.0)
 
 

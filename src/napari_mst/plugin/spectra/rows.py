@@ -15,7 +15,7 @@ from napari.layers import Image, Points
 
 from napari_mst.analysis.comparison import Comparison
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.jobs.job import ignore
+from napari_mst.plugin.jobs.task import ignore
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import REFERENCE, marks_of

@@ -31,7 +31,7 @@ from napari_mst.base.errors import NapariMstError, SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube.layer import STACK_KEY
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.jobs.job import Job, Start, run_now
+from napari_mst.plugin.jobs.task import Start, Task, run_now
 from napari_mst.plugin.spectra import layer_rows
 from napari_mst.plugin.spectra.gating import Gating
 from napari_mst.plugin.spectra.map_maker import MapMaker
@@ -259,7 +259,7 @@ class SpectraModel(ViewerLayers):
             rows.describe(table)
             self.say(f"{len(table['label']):,} labels measured, into the features of their layer.")
 
-        self._start(Job(run, use, self.fail))
+        self._start(Task(run, use, self.fail))
 
     # ------------------------------------------------------------ rows
 
@@ -414,4 +414,4 @@ class SpectraModel(ViewerLayers):
             return use(spectra_of(entries))
 
         # The slot must not hold the entries: some workers outlive their work, and keep their slots.
-        self._start(Job(run, lambda result: self.say(message(result)), self.fail))
+        self._start(Task(run, lambda result: self.say(message(result)), self.fail))

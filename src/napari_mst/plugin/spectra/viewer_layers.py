@@ -20,7 +20,7 @@ from napari_mst.analysis.regions import Region, point_spectrum, region_spectrum
 from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.jobs.job import Start
+from napari_mst.plugin.jobs.task import Start
 from napari_mst.plugin.spectra.layer_rows import (
     Group,
     LabelRows,

@@ -40,7 +40,7 @@ class Reports(Progress):
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class Task:
     """Something to compute, and the functions that hear of it.
 
     They are called on the thread that starts the job, and not after it was cancelled, except
@@ -71,11 +71,11 @@ class Job:
     on_record: Callable[[AttentionRecord], None] = ignore
 
 
-Start = Callable[[Job], Cancel]
+Start = Callable[[Task], Cancel]
 """Starts a job."""
 
 
-def run_now(job: Job) -> Cancel:
+def run_now(job: Task) -> Cancel:
     """Do *job* before returning, as a script needs it; what it raises reaches the caller."""
     reports = Reports(
         job.on_progress, say=job.on_said, preview=job.on_preview, record=job.on_record
@@ -101,7 +101,7 @@ class Latest:
 
     def __init__(self, start: Start) -> None:
         self._start = start
-        self._job: Job | None = None
+        self._job: Task | None = None
         self._cancel: Cancel = ignore
 
     @property
@@ -109,7 +109,7 @@ class Latest:
         """True if a job runs."""
         return self._job is not None
 
-    def run(self, job: Job) -> None:
+    def run(self, job: Task) -> None:
         """Start *job*, and cancel the one before."""
         self.cancel()
         self._job = job
@@ -121,7 +121,7 @@ class Latest:
             self._job = None
             self._cancel()
 
-    def _on_end(self, job: Job) -> None:
+    def _on_end(self, job: Task) -> None:
         if self._job is job:
             self._job = None
             job.on_end()
