@@ -155,7 +155,7 @@ def _error(measure: Measure, title: str, tip: str, **shown: Any) -> Any:
         return Map(cube, error_map(cube, reference, measure, progress=progress))
 
     compute.__name__ = f"reference_{measure}"
-    compute.__doc__ = f"{tip} See `compare.error_map`."
+    compute.__doc__ = f"{tip} See `comparison.error_map`."
     look = {"colormap": "magma", **shown}
     return MapKind(title, tip, needs="reference", **look)(compute)
 

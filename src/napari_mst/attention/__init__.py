@@ -1,6 +1,6 @@
 """The attention of a network on a photo: its matrices, maps over the photo, and files of both.
 
-Inside, `blocks` hears it while the network runs, `record` keeps it, `probe` and `overlays` make
+Inside, `recorder` takes it while the network runs, `record` keeps it, `probe` and `overlays` make
 maps of it over the photo, `sensitivity` asks which pixels a spectrum depends on, and `explorer`
 brings all of this together for one photo.
 """

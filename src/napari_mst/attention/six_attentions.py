@@ -1,7 +1,7 @@
 """Six attentions side by side: what a pixel of a photo attends to in each, without any training.
 
 Between pixels all have one head: that of non-local means, whose matrices are known (see
-`denoising.attention`). Its features of a pixel with the colour t, in 8-bit sRGB codes, are
+`denoising.as_attention`). Its features of a pixel with the colour t, in 8-bit sRGB codes, are
 Xi(t) = [|t|^2, t, 1], and its score of two pixels is -|t_p - t_q|^2 / (3 h^2): minus the mean
 squared difference over h^2. What differs is who may answer whom. Between channels, red, green and
 blue attend to each other over the whole part of the photo.

@@ -1,7 +1,7 @@
 """Curves, and the numbers and units in tables of them.
 
 Lights, camera responses, reference spectra and libraries follow the same rules, which docs/files.md
-lists; `tables` reads texts. Assumptions are reported as a `CurveWarning`.
+lists; `text_tables` reads texts. Assumptions are reported as a `CurveWarning`.
 Letters: B wavelengths, n curves.
 """
 

@@ -1,4 +1,4 @@
-"""Layouts of spectra in tables of text, each turned into the one that `tables` reads.
+"""Layouts of spectra in tables of text, each turned into the one that `text_tables` reads.
 
 That one has wavelengths in its first column and a spectrum in each other column. A row of a table
 is the number of its line, and its cells.

@@ -54,7 +54,7 @@ class Provenance(Brief):
         before the network saw it, "" for nothing.
     error_band
         The numbers by which a prediction interval is made from the cube alone, see
-        `reconstruction.error_bands`; empty for a cube without one.
+        `reconstruction.model_intervals`; empty for a cube without one.
     calibrated_by
         The reason why the photo shows colours exactly, in the words of the user; "" if there is
         none.

@@ -1,4 +1,4 @@
-"""`blocks.attend` by a compiled kernel, within 1e-6 of it; this module imports numba."""
+"""`numpy_kernel.attend` by a compiled kernel, within 1e-6 of it; this module imports numba."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class CompiledBlock:
         )
 
     def attend(self, tile: Tile) -> Doubles:
-        """Compute `blocks.attend`, with the same bits wherever a pixel lies in a tile."""
+        """Compute `numpy_kernel.attend`, with the same bits wherever a pixel lies in a tile."""
         place = Place(tile.top, tile.left, tile.bottom - tile.top, tile.right - tile.left)
         totals = np.zeros((self._images.planes, place.height, place.width))
         attend(self._images, place, totals.ctypes.data)

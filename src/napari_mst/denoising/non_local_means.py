@@ -33,7 +33,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
 
     Pixel q weighs exp(-max(d(p, q) - 2 sigma^2, 0) / h^2) in the mean of pixel p. d is the squared
     difference of the patches around both, its mean over channels and pixels; a Gaussian weighs the
-    pixels of a patch, and the image is reflected at its edges. `denoising.attention` writes the
+    pixels of a patch, and the image is reflected at its edges. `denoising.as_attention` writes the
     same as self-attention.
 
     Parameters

@@ -23,7 +23,7 @@ ReadRows = Callable[[int, int], Array]
 """Start and stop -> these rows of an image, (C, stop - start, W)."""
 
 Attend = Callable[[Tile], Doubles]
-"""`blocks.attend` of a block, or the same compiled."""
+"""`numpy_kernel.attend` of a block, or the same compiled."""
 
 logger = logging.getLogger("napari_mst")
 

@@ -102,7 +102,7 @@ class ModelCard:
     error_band
         The calibration of the 90 % prediction interval on simulated scenes that no model has seen:
         by the names `FACTOR`, `NOISE`, `JPEG`, `CAMERA` and `BRIGHTNESS` one number for each band,
-        or one for all (see `reconstruction.error_bands`). Without a factor there is no band.
+        or one for all (see `reconstruction.model_intervals`). Without a factor there is no band.
     domain, training_data, licence, reference
         Sentences for a person: photos that it is meant for, what it learnt from, terms, and where
         it is described.

@@ -38,7 +38,7 @@ SRGB = "sRGB"
 DAYLIGHT = "D65"
 
 ESTIMATED = "estimate"
-"""The illuminant of an `Acquisition` that each photo has to show: see `light.estimate_light`."""
+"""The illuminant of an `Acquisition` that each photo has to show: see `nm.light.estimate`."""
 
 BALANCED = "as stored"
 """The white balance of a photo whose white is grey, and of a RAW file that stores its own."""

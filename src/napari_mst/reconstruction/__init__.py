@@ -1,17 +1,18 @@
-"""The one way that the dock, the command line and a notebook go: photo in, spectral cube out.
+"""The one way from a photo to a spectral cube, for the dock, the command line and a notebook.
 
 `pipeline` shows the whole walk on one screen. Its steps, from top to bottom, are functions of one
 frozen `Job`:
 
-`preparing`    a photo, or a part of it, read and described for the network
-`denoising`    a noisy photo is denoised, before the network sees it
-`running`      plan a run, run it, and run it again with less memory if need be
-`correcting`   correct the colours of the result (`consistency` explains how)
-`provenance`   say where the cube came from
+`preparing`        reads a photo, or a part of it, and describes it for the network
+`denoising`        denoises a noisy photo before the network sees it
+`running`          plans a run, runs it, and runs it again with less memory if need be
+`colour_fidelity`  corrects the colours of the result
+`cube_history`     records where the cube came from
 
-What the steps share: `options` (what the user chose), `setup` (a model on its device, given the
-camera), `job` (one photo on that setup) and `orientations` (its flips and transposes).
+The steps share `options` (the user's choices), `setup` (a model on its device, the camera and the
+orientations) and `job` (one photo on that setup).
 
 `reconstructor` holds the class that people call, `choosing` the functions for a notebook, and
-`prediction_intervals` says how sure an estimate is.
+`model_intervals` gives the prediction intervals of an estimate. `lazy_statistics` and `on_demand`
+compute a cube where it is read, `ranks` on several machines, and `lighting` finds the light.
 """

@@ -8,12 +8,12 @@ that the next convolution needs, so nothing but its input and its output leaves 
     processor    the vector unit, its peak, and how kernels fill its registers
     emitter      vector instructions of LLVM, written out
     caching      what is compiled stays on disk
-    rows         features in memory, and rows of them as planes of vectors
+    packed_rows  features in memory, and rows of them as planes of vectors
     products     convolutions over all channels, or over each alone
     block, convolution, gram, spectra    the kernels that `engine.fast_paths.compiled_passes` calls
     powers       exponentials and powers, for loops that LLVM makes vector instructions of
-    colours      for `reconstruction.consistency`: spectra moved to the colours of a photo
-    means        for `denoising`: non-local means
+    colours      for `reconstruction.colour_fidelity`: spectra moved to the colours of a photo
+    non_local    for `denoising`: non-local means
 
 All numbers in the records are bytes, addresses and counts. Letters: C channels, h, w sides of what
 is computed.

@@ -1,7 +1,8 @@
 """The smallest change of spectra that moves their colours to where they are allowed.
 
-`reconstruction.consistency` says the mathematics, does the same in NumPy, and calls this where it
-can. Loops over the pixels of a piece are the inner ones, of which LLVM makes vector instructions.
+`reconstruction.colour_fidelity` says the mathematics, does the same in NumPy, and calls this
+where it can. Loops over the pixels of a piece are the inner ones, of which LLVM makes vector
+instructions.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Non-local means of a tile: `denoising.blocks` in float32, with sums in float64.
+"""Non-local means of a tile: `denoising.numpy_kernel` in float32, with sums in float64.
 
 The loops over the pixels of a row are the inner ones, of which LLVM makes vector instructions. Each
 pixel is computed by the same instructions wherever it lies in a tile, so that its bits do not

@@ -1,6 +1,6 @@
 """Networks that see one pixel at a time: from linear RGB to its spectrum; and encoded spectra back.
 
-One of them also knows both sides of a prediction interval; `reconstruction.error_bands` says how.
+One of them also knows both sides of a prediction interval: see `reconstruction.model_intervals`.
 
 A row is computed in short pieces, whose layers stay in the fastest cache. Loops over the pixels of
 a piece, or over the channels of a vector, are the inner ones: LLVM makes vector instructions of

@@ -1,5 +1,5 @@
 """Attention mechanisms, one file each.
 
 Each has `forward` and `weights(x, query)`: which keys the query takes its values from, and where
-they lie (`networks.attends.QueryWeights`).
+they lie (`networks.attention_spec.QueryWeights`).
 """

@@ -13,9 +13,9 @@ is no noise (the Wiener estimate). Nearly always that share is zero.
 `lab/training_log.md` ("What the correction of colours takes for noise") shows the measurements
 behind the limits.
 
-`correction`  the whole correction, pixel by pixel or region by region, which calls all below
-`noise`       decides whether a photo is noisy, and by how much, and whether it was a JPEG
-`moving`      the smallest change that moves spectra into their cells, by the kernel of
-              `engine.kernels.colours` where there is one
-`cells`       the colours that the photo allows, its spectra beside them, and blocks of rows
+`correction`   the whole correction, pixel by pixel or region by region, which calls all below
+`photo_noise`  decides whether a photo is noisy, and by how much, and whether it was a JPEG
+`moving`       the smallest change that moves spectra into their cells, by the kernel of
+               `engine.kernels.colours` where there is one
+`code_cells`   the colours that the photo allows, its spectra beside them, and blocks of rows
 """
