@@ -120,7 +120,8 @@ class AttentionRecord:
 
     They are in the order in which the blocks run. `pixel_blocks` are those in which pixels attend
     to pixels: they have no matrices of a whole run. `layers` are the names of all maps that the
-    network writes, for `features`; a file does not keep them.
+    network writes, for `features`, and `rollouts` the attention of all blocks of each stage as one
+    matrix (see `attention.rollout`); a file does not keep these two.
 
     Notes
     -----
@@ -146,6 +147,7 @@ class AttentionRecord:
     provenance: Provenance = field(default_factory=Provenance)
     pixel_blocks: dict[str, PixelBlock] = field(default_factory=dict)
     layers: Sequence[str] = ()
+    rollouts: dict[str, Singles] = field(default_factory=dict)
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:

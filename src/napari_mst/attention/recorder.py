@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
+from napari_mst.attention.rollout import rollouts
 from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import AttentionError, shown
 from napari_mst.networks.attention_spec import AttentionSpec
@@ -105,7 +106,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     """
     network: nn.Module = model if isinstance(model, nn.Module) else model.network
     blocks = attention_blocks(network)
-    first = next(iter(blocks), "")
+    first, last = next(iter(blocks), ""), next(reversed(blocks), "")
     between_pixels = {name: block.described for name, block in pixel_blocks(network).items()}
     record = AttentionRecord(
         pixel_blocks=between_pixels, layers=[each.writes for each in _program(network).passes]
@@ -118,7 +119,10 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
             return
         if name == first:
             record.blocks.clear()  # a new run
+            record.rollouts.clear()
         record.blocks[name] = BlockAttention(_matrices(logits[0]), _matrices(attention))
+        if name == last and not between_pixels:
+            record.rollouts.update(rollouts(network, record.blocks))
 
     with ExitStack() as hooks:
         for name, block in blocks.items():

@@ -7,6 +7,7 @@ follows the network, is left out.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -108,6 +109,21 @@ class HeadEffects(PhotoExplorer):
 
     _cube: Floats | None = None
 
+    @cached_property
+    def _other_weights(self) -> dict[nn.Module, ChangedWeights]:
+        """What stands for each softmax of the network in `_other_program`."""
+        specs = _specs(self._program).values()
+        every = (cast("nn.Module", each.softmax) for both in specs for each in both)
+        return {softmax: ChangedWeights() for softmax in every}
+
+    @cached_property
+    def _other_program(self) -> Program:
+        """The passes with `_other_weights`: made once, as a copy takes a fifth of a short run."""
+        return with_weights(self._network(), self._other_weights).program()
+
+    def _weights_of(self, attends: AttentionSpec) -> ChangedWeights:
+        return self._other_weights[cast("nn.Module", attends.softmax)]
+
     def map(
         self, block: str = "", head: int | None = None, progress: Progress | None = None
     ) -> AttentionMap:
@@ -164,15 +180,13 @@ class HeadEffects(PhotoExplorer):
                 check_name(block, specs)
                 for head in chosen:
                     Selection(block, head).check(specs[block][0].heads, 1)
-        changes: dict[nn.Module, ChangedWeights] = {}
+        record = change.record
         for block, both in specs.items():
             for attends in both:
-                record, softmax = change.record, cast("nn.Module", attends.softmax)
                 given = None if record is None else _given(record, attends)
                 equal, silent = change.equal.get(block, ()), change.silent.get(block, ())
-                changes[softmax] = ChangedWeights(change.temperature, given, equal, silent)
-        network = with_weights(self._network(), changes)
-        return self._unpadded(self._run(network.program(), progress or self._progress)[0])
+                self._weights_of(attends).change(change.temperature, given, equal, silent)
+        return self._unpadded(self._run(self._other_program, progress or self._progress)[0])
 
     def unchanged(self, progress: Progress | None = None) -> Floats:
         """The cube (B, H, W) that the network makes as it is; it is computed once."""
@@ -202,14 +216,11 @@ class HeadEffects(PhotoExplorer):
         if self._cube is None:
             self._whole(progress.part(0, 0.5))
             progress = progress.part(0.5, 1)
-        changes = {
-            cast("nn.Module", each.softmax): ChangedWeights(
-                equal=range(each.heads) if head is None else [head]
-            )
-            for each in chosen
-        }
-        changed = with_weights(self._network(), changes)
-        numbers, provenance = self._run(changed.program(), progress)
+        for both in specs.values():
+            for each in both:
+                every = range(each.heads) if head is None else [head]
+                self._weights_of(each).change(equal=every if each in chosen else ())
+        numbers, provenance = self._run(self._other_program, progress)
         # In place: a large cube need not be in memory a third time.
         np.subtract(numbers, self._whole(progress), out=numbers)
         np.abs(numbers, out=numbers)

@@ -103,6 +103,16 @@ class ChangedWeights(nn.Module):
         silent: Sequence[int] = (),
     ) -> None:
         super().__init__()
+        self.change(temperature, given, equal, silent)
+
+    def change(
+        self,
+        temperature: float = 1.0,
+        given: Tensor | None = None,
+        equal: Sequence[int] = (),
+        silent: Sequence[int] = (),
+    ) -> None:
+        """Take other values from now on; the parameters are those of the class."""
         self.temperature = temperature
         self.given = given
         self.equal, self.silent = list(equal), list(silent)

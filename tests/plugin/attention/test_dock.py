@@ -33,7 +33,7 @@ from napari_mst.plugin.attention.attention_model import (
     steps_order,
 )
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.drawings import STEPS, beside_equal, matrix_pictures
+from napari_mst.plugin.attention.drawings import STEPS, STORY, beside_equal, matrix_pictures
 from napari_mst.plugin.jobs.workspace import Recording, Request
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
@@ -239,9 +239,21 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     )
     assert dock.start(steps_order)
     done(dock, qtbot)
+    weights = run_of(dock).record["stages.0.encoder.1"].attention[1]
+    told = [picture.title.text for picture in dock.steps.pictures]
+    assert [text.partition("</b>")[0] for text in told] == [
+        f"<b>{number}. {title}" for number, title in enumerate(STORY, 1)
+    ]
+    row = weights[dock.model.key]
+    assert f"channel {row.argmax()}: {row.max():.1%}" in told[3].replace("<br>", " ")
+    # The last picture is what the head does beyond the mean of its values.
+    mixed, changed = (dock.steps.pictures[number].image.image for number in (4, 5))
+    steps = dock.model.steps
+    assert steps is not None
+    np.testing.assert_allclose(mixed - changed, steps.values.mean(axis=0), atol=1e-5)
+    dock.formulas_button.setChecked(True)
     titles = [picture.title for picture in dock.steps.pictures]
     shown = dock.steps.pictures[list(STEPS).index("A")].image.image
-    weights = run_of(dock).record["stages.0.encoder.1"].attention[1]
     np.testing.assert_allclose(shown, beside_equal(weights), atol=1e-5)
     assert "62 x 12 x 16" in titles[0].text
     dock.model.choose_channels(7, 9)
@@ -401,4 +413,4 @@ def test_a_map_and_steps_that_finish_while_the_dock_is_hidden_are_not_lost(
     dock.hide()
     done(dock, qtbot)
     dock.show()
-    assert len(dock.steps.pictures) == len(STEPS)
+    assert len(dock.steps.pictures) == len(STORY)

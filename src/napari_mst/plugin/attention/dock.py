@@ -44,7 +44,7 @@ from napari_mst.plugin.attention.attention_model import (
     shares_order,
     steps_order,
 )
-from napari_mst.plugin.attention.drawings import steps_pictures
+from napari_mst.plugin.attention.drawings import steps_pictures, story_pictures
 from napari_mst.plugin.attention.map_list import MapList
 from napari_mst.plugin.attention.matrix_page import MatrixPage, Pictures
 from napari_mst.plugin.attention.pixel_page import LETTERS, PixelPage
@@ -75,6 +75,7 @@ OPEN_HINT = "Open saved matrices, to compare with them."
 SAVE_HINT = "Save all matrices of this run with its maps (.npz), or the matrices as a table (.csv)."
 CANCEL_HINT = "Stop the run; nothing is left of it."
 STEPS_HINT = "Run the photo up to this block, and show what its head does, step by step."
+FORMULAS_HINT = "Show each step with its formula, in place of the story in six pictures."
 EFFECTS_HINT = (
     "Run the network once for each head, with equal weights in it. A bar in the box of the head "
     "shows how much the cube changes, by what equal weights in all heads change."
@@ -83,10 +84,10 @@ LAYERS_HINT = "A part of the network, by the name of the maps that it writes."
 FOLD_HINT = "The photo and the model that Record takes."
 FULL_HINT = "Show this page alone on the whole screen, for a lecture; Esc goes back."
 BARS = (
-    "Bars: how much the cube changes if this head gives equal weights, as a share of what all "
-    "heads change together. A head without a bar does next to nothing on this photo."
+    "Bars: how much the cube changes with equal weights in this head, by what it changes with "
+    "equal weights in all."
 )
-NO_FIGURE = "This page has no pictures to save. Choose Matrix, Step by step or Pixel."
+NO_FIGURE = "This page has no pictures to save. Choose Matrix, Steps or Pixel."
 HELP_HINT = "Read about attention in the documentation, with its formulas, in your browser."
 
 
@@ -137,7 +138,8 @@ class AttentionDock(Dock):
         self.steps_button = _button(
             "Show the steps of this head", STEPS_HINT, self.start, steps_order
         )
-        self.steps = Pictures("The steps of attention", 120)
+        self.formulas_button = QPushButton("Formulas", checkable=True, toolTip=FORMULAS_HINT)
+        self.steps = Pictures("The steps of attention", 160)
         self.what_if = WhatIfPage(WhatIf(self.viewer, self.model, partial(start, is_listed=False)))
         self.pixel = PixelPage()
         self.tabs = QTabWidget()
@@ -155,10 +157,11 @@ class AttentionDock(Dock):
         part = fill(QHBoxLayout(), QLabel("Maps of the part"), self.layers, stretched=self.layers)
         fill(QVBoxLayout(maps), self.maps, part, stretched=self.maps)
         scrolled = ScrolledPage(self.steps)
-        fill(QVBoxLayout(steps), self.steps_button, scrolled, stretched=scrolled)
+        above = fill(QHBoxLayout(), self.steps_button, self.formulas_button)
+        fill(QVBoxLayout(steps), above, scrolled, stretched=scrolled)
         self.tabs.addTab(maps, "Maps")
         self.tabs.addTab(self.matrices, "Matrix")
-        self.tabs.addTab(steps, "Step by step")
+        self.tabs.addTab(steps, "Steps")
         self.tabs.addTab(self.what_if, "What if")
         self.tabs.addTab(self.pixel, "Pixel")
         corner = QWidget()
@@ -193,6 +196,7 @@ class AttentionDock(Dock):
         self.matrices.plot.clicked.connect(self.model.click)
         self.matrices.compare_button.toggled.connect(self.model.compare)
         self.steps.clicked.connect(self.model.choose_channels)
+        self.formulas_button.toggled.connect(calling(self._draw_channels))
         pixel = self.pixel
         pixel.pick_button.toggled.connect(self.probe.turn)
         for changed in (pixel.by.currentIndexChanged, pixel.h.valueChanged):
@@ -379,8 +383,12 @@ class AttentionDock(Dock):
         chosen = self.model
         key, query = chosen.key, chosen.query
         self.matrices.draw(chosen.chosen, chosen.compared, key, query)
-        if chosen.steps is not None:
+        if chosen.steps is None:
+            return
+        if self.formulas_button.isChecked():
             self.steps.draw(list(steps_pictures(chosen.steps, key or 0, query or 0)))
+        else:
+            self.steps.draw(list(story_pictures(chosen.steps, key or 0)))
 
     def _show_made(self, made: object) -> None:
         if isinstance(made, AttentionMap):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from html import escape
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,6 +42,24 @@ STEPS = {
 }
 """The steps in the order of the formulas: a caption, which ends with the size of all of it, and the
 formula."""
+DECIDED = "What it decided"
+STORY = {
+    "What the block saw": "{channels} maps of learnt features, which earlier layers made of the "
+    "photo. Bright: pixels where they are large.",
+    "What it made of them": "Each head mixes them into keys, queries and values, {d} of each. This "
+    "is key {i}: red above zero, blue below.",
+    "What it compared": "Key {i} times query {j}, pixel by pixel: red where they agree. The sum "
+    "over all pixels is one score for the whole photo, {score:.2f}.",
+    DECIDED: "A softmax turns each row of scores into shares that add up to 1. Channel {i} takes "
+    "most from channel {j}: {share:.1%}, {times:.1f} times an equal share.",
+    "What it mixed": "Output {i} is the sum of all {d} values, each by its share. The shares are "
+    "the same at every pixel.",
+    "What that changed": "The same output less the one of equal shares, in the same colours. It is "
+    "{change:.0%} of the output: where it is white, attention did not matter.",
+}
+"""The six pictures of the story of a head: a title, and two sentences."""
+LETTERS = 30
+"""Letters of a line of the story that fit beside another."""
 MATRICES = ("L", "A")
 """The pictures that are matrices of channels, where a cell can be clicked."""
 UNSIGNED = ("X",)
@@ -141,6 +160,54 @@ def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Draw
         yield Drawn(caption.format(**said), values[name], limits, formula, cell, is_matrix)
 
 
+def story_pictures(steps: AttentionSteps, key: int) -> Iterator[Drawn]:
+    """Tell in six pictures what a head does for its output channel i = *key*, the way it goes."""
+    logits, attention = steps.matrices.logits[0], steps.matrices.attention[0]
+    depth = len(logits)
+    partner = int(attention[key].argmax())
+    compared = steps.keys[key] * steps.queries[partner]
+    mixed = steps.attended(key)
+    changed = mixed - steps.values.mean(axis=0)
+    size = float(np.linalg.norm(mixed))
+    said = {
+        "channels": steps.size[0],
+        "d": depth,
+        "i": key,
+        "j": partner,
+        "score": logits[key, partner],
+        "share": attention[key, partner],
+        "times": attention[key, partner] * depth,
+        "change": float(np.linalg.norm(changed)) / size if size else 0.0,
+    }
+    # Both outputs have one scale, so that a small change looks small.
+    high = _high(mixed)
+    pictures: list[tuple[Floats, float]] = [
+        (steps.features, _high(steps.features)),
+        (steps.keys[key], _high(steps.keys[key])),
+        (compared, _high(compared)),
+        (beside_equal(attention), OCTAVES),
+        (mixed, high),
+        (changed, high),
+    ]
+    for number, ((title, text), (values, limit)) in enumerate(
+        zip(STORY.items(), pictures, strict=True), 1
+    ):
+        lines = "<br>".join(wrap(text.format(**said), LETTERS))
+        is_matrix = title == DECIDED
+        yield Drawn(
+            f"<b>{number}. {title}</b><br>{lines}",
+            values,
+            (0.0 if number == 1 else -limit, limit),
+            framed=(partner, key, 1, 1) if is_matrix else None,
+            is_matrix=is_matrix,
+        )
+
+
+def _high(values: Floats) -> float:
+    """The value of the last colour of a picture of the photo."""
+    return float(np.percentile(np.abs(values), 100 - CLIPPED)) or 1.0
+
+
 def matrix_pictures(
     heads: Iterable[RecordedHead], key: int | None, query: int | None
 ) -> Iterator[Drawn]:
@@ -159,6 +226,13 @@ def matrix_pictures(
         framed = (left, top, width, height)
         weights = beside_equal(chosen.weights)
         yield Drawn(title, weights, (-OCTAVES, OCTAVES), framed=framed, is_matrix=True)
+
+
+def rollout_pictures(chosen: RecordedHead) -> Iterator[Drawn]:
+    """Draw the rollout of each stage of the run of *chosen*."""
+    for number, matrix in enumerate(chosen.recording.record.rollouts.values(), 1):
+        title = f"stage {number}, all blocks<br>rollout, {len(matrix)} x {len(matrix)}<br>"
+        yield Drawn(title, beside_equal(matrix), (-OCTAVES, OCTAVES))
 
 
 def beside_equal(weights: Floats) -> Floats:

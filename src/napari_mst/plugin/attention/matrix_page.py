@@ -20,7 +20,8 @@ from qtpy.QtWidgets import (
 
 from napari_mst.attention.record import beside_uniform
 from napari_mst.plugin.attention.attention_model import RecordedHead
-from napari_mst.plugin.attention.drawings import Drawn, matrix_pictures
+from napari_mst.plugin.attention.drawings import Drawn, matrix_pictures, rollout_pictures
+from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 COLORMAP = "inferno"
@@ -190,6 +191,13 @@ NOTE = "Keys i go down, queries j to the right: channels of learnt features, not
 COMPARE_HINT = (
     "Keep this matrix beside those that you choose next, be it another block, head, run or photo."
 )
+ROLLOUT_HINT = (
+    "Attention rollout: the product of (A + I) / 2 over all blocks of a stage, I for what goes "
+    "past each attention. Channels change between blocks: there the sizes of the weights of the "
+    "convolutions count as shares, and the feed-forward parts are left out. Row i has the shares "
+    "of output channel i that come from the first channels of the stage (Abnar & Zuidema 2020, "
+    "who have the same tokens in all blocks)."
+)
 UNIFORM_HINT = (
     "The entropy of a row is 0 bits if one channel has all weight, and log2(d) bits if all d have "
     "the same. Near that, a head takes about the mean of its values on every photo. How much that "
@@ -212,10 +220,13 @@ class MatrixPage(QWidget):
         self.uniformity.setToolTip(UNIFORM_HINT)
         note.setText(NOTE)
         self.compare_button = QPushButton("Compare", checkable=True, toolTip=COMPARE_HINT)
+        self.rollout_button = QPushButton("All blocks", checkable=True, toolTip=ROLLOUT_HINT)
+        self.rollout_button.toggled.connect(calling(self._draw))
         self._heads: list[RecordedHead] = []
         self._cell: tuple[int | None, int | None] = (0, 0)
         self.plot.hovered.connect(self._show_values)
-        below = fill(QHBoxLayout(), note, self.compare_button, stretched=note)
+        buttons = (self.compare_button, self.rollout_button)
+        below = fill(QHBoxLayout(), note, *buttons, stretched=note)
         self.scale = ScaleBar()
         parts = (self.plot, self.scale, self.uniformity, below, self.values)
         fill(QVBoxLayout(self), *parts, stretched=self.plot)
@@ -226,11 +237,18 @@ class MatrixPage(QWidget):
         """Draw those of *head* and another one that have a matrix, and mark the chosen channels."""
         self._heads = [each for each in (head, other) if each and each.matrices]
         self._cell = (key, query)
-        self.plot.draw(list(matrix_pictures(self._heads, key, query)))
+        self.rollout_button.setEnabled(bool(head.recording.record.rollouts))
+        self._draw()
         self.plot.setVisible(bool(self._heads))
         self.scale.setVisible(bool(self._heads))
         self.uniformity.setText(_uniformity(head))
         self._show_values(None)
+
+    def _draw(self) -> None:
+        pictures = list(matrix_pictures(self._heads, *self._cell))
+        if self._heads and self.rollout_button.isChecked():
+            pictures += rollout_pictures(self._heads[0])
+        self.plot.draw(pictures)
 
     def _show_values(self, cell: tuple[int, int] | None) -> None:
         """Write the values at *cell*, or at the chosen channels, of every matrix that is shown."""

@@ -30,7 +30,7 @@ from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
-PIXELS = 192 * 192
+PIXELS = 256 * 256
 """Pixels that a photo is averaged down to, at most."""
 
 Weights = Literal["kept", "all equal", "head equal", "head silent"]

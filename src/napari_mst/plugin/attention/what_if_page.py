@@ -17,7 +17,7 @@ from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
 
 NOTE = (
-    "Computed on the photo averaged down to about 192 x 192 pixels, so its numbers differ from "
+    "Computed on the photo averaged down to about 256 x 256 pixels, so its numbers differ from "
     "those of the cube. Click a picture for the spectrum of a pixel."
 )
 TEMPERATURE_HINT = (
