@@ -54,7 +54,7 @@ def metameric_blacks(wavelengths: Doubles, response: Doubles, count: int = COUNT
     _, shares = np.linalg.eigh(slopes.T @ slopes)
     blacks = np.empty((len(every), min(count, shares.shape[1])))
     blacks[order] = unseen @ shares[:, :count]
-    # An eigenvector has no sign of its own, so that of another processor might be another.
+    # The sign of an eigenvector is arbitrary, and may differ on another processor.
     signs = np.where(blacks[order[-1]] < 0, -1.0, 1.0)
     return (blacks * signs).T
 
@@ -162,7 +162,7 @@ class Metamers:
         """CIEDE2000 between the spectrum and *other*, as the CIE 1931 observer sees both.
 
         *light* is a name of `illuminants.illuminant_names`, a file or a curve. From about 1 on a
-        difference can be seen. *other* may have wavelengths of its own.
+        difference can be seen. *other* may have other wavelengths.
 
         Raises
         ------

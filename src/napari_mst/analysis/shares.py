@@ -109,4 +109,4 @@ SOLVERS: dict[str, Callable[[Doubles], Solver]] = {
     "non-negative": lambda mixing: Solver(mixing, is_bounded=True, is_whole=False),
     "free": lambda mixing: Solver(mixing, is_bounded=False, is_whole=False),
 }
-"""What solves under each constraint, for a mixing matrix."""
+"""The solver for each constraint, for one mixing matrix."""

@@ -149,7 +149,7 @@ def _nearest(values: Array, centres: Doubles) -> NDArray[np.uint16]:
 @MapKind(
     "Principal components",
     "The directions in which the pixels differ most, with the share of the variance that each "
-    "explains. Each component is a picture of its own.",
+    "explains. Each component is a separate picture.",
     number=Number("count", "Components", 3, 1, 20),
     is_of_spectra=True,
 )

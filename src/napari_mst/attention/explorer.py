@@ -144,7 +144,7 @@ class AttentionExplorer(PhotoExplorer):
 
     `shape` is (H, W) of that. All arguments are those of `Reconstructor.reconstruct`; every method
     is a run, and raises what that raises. A photo that has to be denoised is so once. Attention is
-    global, so a region has an attention of its own: that of a run on the region.
+    global, so a region has a separate attention, from a run on the region alone.
 
     Raises
     ------

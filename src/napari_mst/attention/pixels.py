@@ -176,7 +176,7 @@ class PixelExplorer(PhotoExplorer):
     def _from_all_borders(self, block: str, pixel: PixelWeights, features: Tensor) -> Tensor:
         """The *features* of a window, (n, C), with those that its mask keeps from the *pixel*.
 
-        A part of the map has others in their place: those of its own opposite border.
+        A part of the map has others in their place: the pixels at its opposite border.
         """
         result = features.clone()
         for region in np.unique(pixel.regions[~pixel.heard]):
@@ -261,7 +261,7 @@ class PixelExplorer(PhotoExplorer):
         """Compute what a part needs of all pixels, once."""
         if self._program.is_global and not self._folded:
             self._add_up()
-            # Every pixel of every block hears all others.
+            # Every pixel of every block attends to all others.
             for block in self.blocks if self._program.most_pixels else ():
                 name = self._source(block)
                 if name not in self._kept:
@@ -270,7 +270,7 @@ class PixelExplorer(PhotoExplorer):
     def _add_up(self) -> None:
         """Run the network up to its last block, for what it adds up; keep the map if it is small.
 
-        All blocks with matrices are heard.
+        All blocks with matrices are recorded.
         """
         last = self._source(list(self.blocks)[-1])
         numbers = self._run_until(last)

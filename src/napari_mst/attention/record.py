@@ -105,7 +105,7 @@ class PixelBlock:
     shift: int = 0
 
     def __str__(self) -> str:
-        """For people: "windows of 8 x 8, shifted by 4"."""
+        """Describe the part in words: "windows of 8 x 8, shifted by 4"."""
         if not self.window:
             return "all pixels"
         sides = f"windows of {self.window} x {self.window}"

@@ -56,7 +56,7 @@ class Selection:
                 )
 
     def __str__(self) -> str:
-        """For people: `stages.0.encoder.1, head 1, i 3, j all`."""
+        """Describe the choice: `stages.0.encoder.1, head 1, i 3, j all`."""
         key = "all" if self.key is None else self.key
         query = "all" if self.query is None else self.query
         return f"{self.block}, head {self.head}, i {key}, j {query}"

@@ -81,7 +81,7 @@ def _program(network: nn.Module) -> Program:
 def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     """A record of the attention of *model* in this block of code; the last run counts.
 
-    It hears the network itself and all runs of `Reconstructor`, on every device. Runs in other
+    It watches the network itself and all runs of `Reconstructor`, on every device. Runs in other
     threads, and recorders in other threads, are left alone. Of blocks between pixels it has the
     shapes only; a network without any attention leaves the record empty.
 
@@ -114,7 +114,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     thread = threading.get_ident()
 
     def on_forward(name: str, _: nn.Module, logits: tuple[Tensor], attention: Tensor) -> None:
-        # A hook hears the network in every thread, and a record is of one of them.
+        # A hook is called in every thread, and a record is of one of them.
         if threading.get_ident() != thread:
             return
         if name == first:

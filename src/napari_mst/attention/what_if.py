@@ -1,4 +1,4 @@
-"""What if heads attended otherwise: the output of a network with other attention weights.
+"""The output of a network whose attention weights are changed: "what if".
 
 Only the softmax of an attention (`AttentionSpec.softmax`) is another one in the copy of the
 network. It is run like any network: exact, streamed, at any size. The correction of colours, which
@@ -111,7 +111,7 @@ class HeadEffects(PhotoExplorer):
 
     @cached_property
     def _other_weights(self) -> dict[nn.Module, ChangedWeights]:
-        """What stands for each softmax of the network in `_other_program`."""
+        """Stands in for each softmax of the network in `_other_program`."""
         specs = _specs(self._program).values()
         every = (cast("nn.Module", each.softmax) for both in specs for each in both)
         return {softmax: ChangedWeights() for softmax in every}

@@ -1,6 +1,6 @@
 """Rows of our tables that other packages bring.
 
-A package names a module of its own in the entry-point group of a table: `napari_mst.networks`,
+A package names one of its modules in the entry-point group of a table: `napari_mst.networks`,
 `napari_mst.attention`, `napari_mst.formats` or `napari_mst.maps`. The module is imported as soon as
 the table is there, and adds its rows. Specification:
 https://packaging.python.org/specifications/entry-points.

@@ -1,4 +1,4 @@
-"""Decoding the files of strangers in a process of its own, which has limits of memory and time.
+"""Decoding the files of strangers in a separate process, which has limits of memory and time.
 
 Libraries in C crash on some damaged files, and allocate what a file asks for. Here the file is
 refused, and nothing else happens. `stream` starts the process, as

@@ -35,7 +35,7 @@ def reconstruct_clip(
 ) -> CubeClip:
     """The cubes of the frames that *read* gives; they are made one after the other, when asked for.
 
-    Frames that are damaged, or of another size than the first, have no cube, which *say* hears.
+    Frames that are damaged, or of another size than the first, have no cube, which *say* is told.
 
     Parameters
     ----------

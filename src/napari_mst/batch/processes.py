@@ -1,6 +1,6 @@
 """The cubes of a batch: one after the other, or in several processes of this computer.
 
-Finished cubes stay, and other runs share the work. A worker makes a cube as a run of its own would:
+Finished cubes stay, and other runs share the work. A worker makes a cube as a separate run would:
 it claims the cube, leaves what is finished, and saves crash-safely. So a job that is done twice,
 after a worker was killed, makes its cube once.
 

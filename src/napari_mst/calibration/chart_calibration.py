@@ -1,4 +1,4 @@
-"""From a photo of a ColorChecker to calibrated colours: `calibrate`.
+"""Calibrates the colours of a photo by its ColorChecker: `calibrate`.
 
 For a linear photo the chart gives the white level, the white balance, and camera and light together
 (their response): the most probable one among mixtures of those of 52 cameras under 15 lights, as

@@ -1,4 +1,4 @@
-"""What grey patches of known reflectance tell of an sRGB photo: balance, exposure and tone curve.
+"""Balance, exposure and tone curve of an sRGB photo, from grey patches of known reflectance.
 
 Cameras bend light by a curve that nobody publishes. Here it is that of film, which compresses
 highlights and deepens shadows: in logarithms, of encoded light y and reflectance r,

@@ -23,7 +23,7 @@ GRACE = 1.5
 
 
 def end_at_control_c() -> None:
-    """From now on, Ctrl-C ends the process; where a script ignores it, it stays ignored."""
+    """End the process at Ctrl-C; where a script ignores it, it stays ignored."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)
 

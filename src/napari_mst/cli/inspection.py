@@ -122,7 +122,7 @@ def _facts(cube: SpectralCube) -> dict[str, str]:
     provenance = asdict(cube.provenance)
     versions = cube.provenance.versions.items()
     provenance["versions"] = ", ".join(f"{name} {number}" for name, number in versions)
-    del provenance["assumptions"]  # each has a line of its own
+    del provenance["assumptions"]  # each has a separate line
     del provenance["sensor"]  # 93 numbers that nobody reads
     for name, value in provenance.items():
         if value:

@@ -444,7 +444,7 @@ class PhotoOptions:
 
 @functools.cache
 def _exact_by(path: Path) -> str:
-    """What makes sure that the colours of the photo at *path* are exact, as `Photo.exact_by`."""
+    """The evidence that the colours of the photo at *path* are exact, see `Photo.exact_by`."""
     if path.suffix.lower() not in (".png", ".tif", ".tiff", ".zarr"):
         return ""  # decoded to 8 bits
     try:
@@ -473,6 +473,6 @@ def load_reconstructor(model: str, options: RunOptions) -> "Reconstructor":
 
     reconstructor = Reconstructor(load_model(model), **vars(options))
     note(f"running on {reconstructor.device.name}, {reconstructor.device.reason}")
-    # With a cancel, kernels are compiled on another thread. This thread hears Ctrl-C meanwhile.
+    # With a cancel, kernels are compiled on another thread. This thread receives Ctrl-C meanwhile.
     reconstructor.warm_up(note, Progress(is_cancelled=lambda: False))
     return reconstructor

@@ -314,7 +314,7 @@ def make_elsewhere(
     done: Mapping[BatchJob, set[Path]],
     workers: int,
 ) -> int:
-    """Make what is not done in so many *workers*; counts the failed."""
+    """Make what is not done in *workers* processes; return the number that failed."""
     todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
     for job in jobs:
         if job not in todo:

@@ -1,4 +1,4 @@
-"""From spectra to colour: CIE 1931 observer, illuminants, sRGB; and the linear estimate back.
+"""Colours of spectra: CIE 1931 observer, illuminants, sRGB; and the linear estimate back.
 
 Tables: ISO/CIE 11664-1:2019 (observer), ISO/CIE 11664-2:2022 (illuminants). sRGB: IEC
 61966-2-1:1999.

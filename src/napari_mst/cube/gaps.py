@@ -1,7 +1,7 @@
 """The numbers of a cube that count: not those of bad bands, nor the value that stands for none.
 
 A header names both (ENVI: `bbl` and `data ignore value`). The numbers of the cube stay as stored;
-whoever computes takes the `usable` ones. Letters: B bands, H rows, W columns; b good bands.
+computations take the `usable` ones. Letters: B bands, H rows, W columns; b good bands.
 """
 
 from collections.abc import Mapping, Sequence

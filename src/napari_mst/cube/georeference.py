@@ -115,14 +115,14 @@ class Georeference:
 
     @classmethod
     def of_code(cls, transform: Transform | None, code: int, *, is_geographic: bool) -> Self:
-        """On the coordinate system with the EPSG *code*."""
+        """Make a place on the coordinate system with the EPSG *code*."""
         model = _IS_GEOGRAPHIC if is_geographic else _IS_PROJECTED
         key = _GEOGRAPHIC_TYPE if is_geographic else _PROJECTED_TYPE
         return cls(transform, directory=_directory(model, (key, 0, 1, code)))
 
     @classmethod
     def of_wkt(cls, transform: Transform | None, wkt: str) -> Self:
-        """On the coordinate system that *wkt* defines; `checked` makes it the one of a code.
+        """Make a place on the system that *wkt* defines; `checked` finds its EPSG code.
 
         It is written into the citation, where GDAL and ArcGIS look for it.
         """
@@ -132,7 +132,7 @@ class Georeference:
 
     @classmethod
     def of_grid(cls, x: Array, y: Array, mapping: Mapping[str, Any]) -> Self | None:
-        """From the coordinates of the centres of columns and rows, and a grid *mapping* (CF).
+        """Make a place from the centres of columns and rows, and a grid *mapping* (CF).
 
         None if they are not numbers, or not evenly spaced.
         """
@@ -189,7 +189,7 @@ class Georeference:
 
     @classmethod
     def on(cls, transform: Transform | None, system: "CRS") -> Self:
-        """On the coordinate *system*: by its EPSG code, else by its definition in Esri's WKT."""
+        """Name the coordinate *system*: its EPSG code, else its definition in Esri's WKT."""
         if code := system.to_epsg():
             return cls.of_code(transform, code, is_geographic=system.is_geographic)
         return cls.of_wkt(transform, system.to_wkt("WKT1_ESRI") or system.to_wkt())

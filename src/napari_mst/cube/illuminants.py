@@ -142,7 +142,7 @@ def _is_fine(wavelengths: Doubles) -> bool:
 
 
 def _xyz_weights(wavelengths: Doubles, light: Light) -> Doubles:
-    """(B, 3): takes reflectance under *light* to X, Y, Z, on a scale of its own."""
+    """(B, 3): takes reflectance under *light* to X, Y, Z, on an arbitrary scale."""
     if _is_fine(wavelengths):
         power = illuminant_power(light, wavelengths)
         return colour_matching_functions(wavelengths) * power[:, None]

@@ -104,7 +104,7 @@ def denoising_to_look_at(
 
 
 def denoised_photo(photo: Photo, how: Denoising, progress: Progress = NO_PROGRESS) -> Photo:
-    """*photo* denoised, of its own type and encoding.
+    """*photo* denoised, of unchanged type and encoding.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def denoised_photo(photo: Photo, how: Denoising, progress: Progress = NO_PROGRES
 
 
 def denoised_where_read(photo: Photo, how: Denoising) -> Photo:
-    """As `denoised_photo`, whose pixels are `Lazy`: computed where they are read, and kept."""
+    """Like `denoised_photo`, with `Lazy` pixels: computed where they are read, and kept."""
 
     def read(channels: range, rows: range, columns: range) -> Array:
         window = Window(rows.start, rows[-1] + 1, columns.start, columns[-1] + 1)

@@ -70,7 +70,7 @@ class SensorNoise:
         """*linear* light on the scale on which noise has a standard deviation of 1 everywhere.
 
         It is the generalised Anscombe transform 2 / gain sqrt(gain y + 3/8 gain^2 + floor), less
-        its value at 0, so that a gain of 0 needs no case of its own. Murtagh, Starck & Bijaoui,
+        its value at 0, so that a gain of 0 needs no special case. Murtagh, Starck & Bijaoui,
         Astron. Astrophys. Suppl. 112 (1995) 179.
         """
         signal = np.maximum(linear.astype(np.float64), 0)

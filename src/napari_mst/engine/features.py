@@ -99,7 +99,7 @@ class Slab:
         return FeatureMap(values, device)
 
     def planes(self, bands: int, height: int, width: int, dtype: torch.dtype) -> Tensor:
-        """The start of the slab as the (B, H, W) result, of a *dtype* of its own."""
+        """The start of the slab as the (B, H, W) result, of another *dtype*."""
         size = bands * height * width
         own_size = size * dtype.itemsize // self._memory.itemsize
         return self._memory[:own_size].view(dtype).view(bands, height, width)

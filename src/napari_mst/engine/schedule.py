@@ -208,7 +208,7 @@ def schedule(program: Program) -> Schedule:
     """The sweeps of *program*: as few as can be, but for those that make the maps take less memory.
 
     A map that a sweep reads and two that it writes live at the same time. If one of the two is made
-    of the other, it may have a sweep of its own, when the first map has made room.
+    of the other, it may have a separate sweep, when the first map has made room.
     """
     form = _form(program)
     if form not in _CUTS:

@@ -44,7 +44,7 @@ class Window(NamedTuple):
         )
 
     def moved(self, down: int) -> "Window":
-        """The window so many rows further *down*."""
+        """The window moved *down* by a number of rows."""
         return Window(self.top + down, self.bottom + down, self.left, self.right)
 
     def scaled(self, factor: Fraction) -> "Window":

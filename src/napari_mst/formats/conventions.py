@@ -43,7 +43,7 @@ _QUANTITIES = ("reflectance", "radiance")
 
 @dataclass(frozen=True)
 class Packing:
-    """How stored (B, H, W) numbers stand for physical ones.
+    """The encoding of physical numbers as stored ones (B, H, W).
 
     Attributes
     ----------

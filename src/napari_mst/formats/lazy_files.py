@@ -29,7 +29,7 @@ from napari_mst.cube.lazy import (
 )
 
 SKIPPED_BYTES = 2**15
-"""To read so many bytes that nobody wants takes about as long as another call to the system."""
+"""Reading this many unwanted bytes takes about as long as another call to the system."""
 
 
 class _OpenFile:

@@ -306,7 +306,7 @@ def _text_after(path: Path, data: Any) -> str:
 def write_npy(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube* as one array (B, H, W), and behind it our record as a second one.
 
-    `np.load` gives the first; whoever reads on finds the second.
+    `np.load` gives the first; reading on gives the second.
     """
     with path.open("wb") as file:
         npy.write_array_header_1_0(file, _header(cube, dtype))

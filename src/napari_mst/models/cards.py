@@ -50,7 +50,7 @@ RENDERED = "mstpp-srgb"
 """The model for photos whose colours are exact."""
 
 IN_MEMORY = "in memory"
-"""In place of a weights file: the model was made in this session."""
+"""Stands for the weights file of a model that was made in this session."""
 
 _CARD_KEY = "napari_mst.card"
 _HEADER_LIMIT = 2**22

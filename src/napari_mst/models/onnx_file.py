@@ -57,7 +57,7 @@ _SIZES = 64
 
 _MULTIPLE_KEY = "napari_mst.multiple"
 _MULTIPLES = [str(number) for number in range(1, 33)]
-"""In the metadata: sides are padded to multiples of this, which counts in attention."""
+"""Key of the metadata: sides are padded to multiples of this, which counts in attention."""
 
 _TRIED = (97, 150), (61, 83), (16, 23), (32, 40), (120, 72)
 """Sizes of photos at which an exported graph is compared; the first one is exported.

@@ -137,7 +137,7 @@ NETWORKS: dict[str, Kind] = {
         taken_as="a vision transformer of linear light",
     ),
 }
-"""In the order of asking: the first row that recognises a weights file builds its network."""
+"""Networks, in the order of asking: the first that recognises a weights file builds it."""
 
 
 load_extensions("networks")

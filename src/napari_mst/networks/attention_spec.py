@@ -40,7 +40,7 @@ class QueryWeights:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AttentionSpec:
-    """What a pass says of an attention in it, by which it is recorded, drawn and clicked.
+    """The description of the attention in a pass, by which it is recorded, drawn and clicked.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class AttentionSpec:
     channels, heads
         Those of the block.
     softmax
-        Makes the weights (..., heads, queries, keys) of their scores: a hook on it hears both. None
+        Makes the weights (..., heads, queries, keys) of their scores: a hook on it sees both. None
         where no module does; between channels there has to be one.
     weights
         Makes the weights of one query from a part of the map that the pass reads, (1, C, h, w), and
@@ -140,7 +140,7 @@ def with_weights(network: N, changes: Mapping[nn.Module, ChangedWeights]) -> N:
     # The copy takes these for its own: new softmaxes, and the weights that both share.
     memo: dict[int, object] = {id(each): each for each in network.parameters()}
     memo |= {id(each): each for each in network.buffers()}
-    # An open record hears the network itself.
+    # An open record watches the network itself.
     memo |= {id(each._forward_hooks): OrderedDict() for each in network.modules()}
     memo |= {id(softmax): changed for softmax, changed in changes.items()}
     return copy.deepcopy(network, memo)

@@ -150,7 +150,7 @@ class NonLocal(nn.Module):
 
 
 class AWAN(Network):
-    """Three convolutions, *blocks* blocks of so many *features* between them, and the attention."""
+    """Three convolutions, *blocks* blocks of *features* channels, and the attention."""
 
     def __init__(
         self, in_bands: int = 3, out_bands: int = 31, features: int = 96, blocks: int = 8

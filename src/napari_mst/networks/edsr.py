@@ -35,7 +35,7 @@ class Residual(nn.Module):
 
 
 class EDSR(Network):
-    """A convolution, *blocks* residual blocks of so many *features*, and two convolutions."""
+    """A convolution, *blocks* residual blocks of *features* channels, and two convolutions."""
 
     def __init__(
         self, in_bands: int = 3, out_bands: int = 31, features: int = 64, blocks: int = 32

@@ -128,7 +128,7 @@ class FeatureFusion(nn.Module):
 
 
 class HDNet(EDSR):
-    """32 residual blocks of so many *features*, two attentions, and 31 more blocks."""
+    """32 residual blocks of *features* channels, two attentions, and 31 more blocks."""
 
     def __init__(self, in_bands: int = 3, out_bands: int = 31, features: int = 48) -> None:
         super().__init__(in_bands, out_bands, features, 65)

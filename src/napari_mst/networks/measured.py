@@ -192,7 +192,7 @@ def _error_of_parts(module: nn.Module, geometry: Geometry) -> float:
 
 
 def _parts(align: int, halo: int, size: int) -> Iterator[tuple[slice, slice, slice]]:
-    """What is read of a photo, what of the result is valid, and its place in the whole result."""
+    """The part of a photo to read, the valid part of its result, and the place of that."""
     # The first part begins one period in: what has twice the period shows there.
     yield slice(align, None), slice(halo, None), slice(align + halo, None)
     yield slice(None, size + halo), slice(None, size), slice(None, size)

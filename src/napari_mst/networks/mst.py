@@ -74,7 +74,7 @@ class MaskedBlock(SpectralAttentionBlock):
 
 
 class Blocks(nn.Module):
-    """So many blocks one after the other."""
+    """Blocks one after the other."""
 
     def __init__(self, channels: int, heads: int, count: int) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ the pass may be off.
 """
 
 Folded = dict[str, Any]
-"""By the name of a map: its statistic over the whole image, folded into what later passes use."""
+"""Statistics of whole maps by name, folded into what later passes use."""
 
 
 def _as_it_is(total: Tensor, _pixels: int) -> Tensor:
@@ -83,7 +83,7 @@ class Pass:
     attends
         The attentions in it, which can be looked at.
     block
-        The module whose `forward` it computes by another method: its forward hooks hear the map
+        The module whose `forward` it computes by another method: its forward hooks see the map
         that is read and the one that is written.
     """
 
@@ -118,7 +118,7 @@ class Pass:
         return of_each or float(self.channels)
 
     def apply(self, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
-        """The map that it writes, from those that it reads; hooks on its block hear both."""
+        """The map that it writes, from those that it reads; hooks on its block see both."""
         used = (folded[self.uses],) if self.uses else ()
         result: Tensor = self.local(*maps, *used)
         self.call_hooks(maps[0], result)
@@ -196,7 +196,7 @@ class Program:
 
     @property
     def grain(self) -> int:
-        """A part of a photo that begins at a multiple of so many pixels has the same windows."""
+        """A part of a photo that begins at a multiple of these pixels has the same windows."""
         aligned = (int(each.align / self.scales[each.reads[0]]) for each in self.passes)
         return math.lcm(self.multiple, *aligned)
 

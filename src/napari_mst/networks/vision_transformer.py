@@ -197,7 +197,7 @@ def hyperparameters_of(state: Mapping[str, Tensor]) -> TransformerHyperparameter
     """The hyperparameters that the shapes in *state* say; raises `KeyError` or `ValueError`."""
     features, in_bands, patch, _ = state["patch_embed.proj.weight"].shape
     patches = state["pos_embed"].shape[1] - 1
-    # Of all rectangles of so many patches, the one nearest to a square, lying.
+    # The rectangle of this many patches that is nearest to a square, lying.
     rows = max(side for side in range(1, math.isqrt(patches) + 1) if patches % side == 0)
     columns = patches // rows
     depth = len([key for key in state if key.endswith(".norm_attention.weight")])

@@ -336,7 +336,7 @@ def is_jpeg(path: Path) -> bool:
 def _opened(path: Path) -> io.BufferedReader:
     """The file, open for reading."""
     mode = path.stat().st_mode
-    # A pipe would wait for a writer, and a device may never end. A folder has an error of its own.
+    # A pipe would wait for a writer, and a device may never end. A folder has another error.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise PhotoError(
             "Expected an image file, got a pipe or a device. Copy its contents into a file first."

@@ -1,4 +1,4 @@
-"""HEIC photos, decoded by libheif in a process of its own (`sandbox`).
+"""HEIC photos, decoded by libheif in a separate process (`sandbox`).
 
 pillow-heif (BSD-3-Clause) brings libheif and libde265 (LGPL 3.0); its wheels also hold an encoder,
 x265 (GPL 2.0), which is not used here.

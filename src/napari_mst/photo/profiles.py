@@ -219,7 +219,7 @@ def _of_png(gamma: float | None, chromaticity: Sequence[float] | None) -> Colour
     """Find the space of the chunks gAMA and cHRM of a PNG, of which one may be missing."""
     places = _SRGB if chromaticity is None else tuple(chromaticity)
     is_like_srgb = bool(np.abs(np.subtract(places, _SRGB)).max() < 0.001)
-    # The value that the specification asks of whoever writes sRGB.
+    # The value that the specification asks of writers of sRGB.
     if is_like_srgb and gamma is not None and abs(gamma - 1 / 2.2) < 0.001:
         return None
     if gamma is not None and gamma <= 0:

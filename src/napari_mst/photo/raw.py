@@ -110,7 +110,7 @@ _RARE = 1e-4  # share of saturated pixels that is not worth a note
 def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]:
     """The linear values of the sensor, (H, W, 3) or for a grey one (H, W), and how it was taken.
 
-    LibRaw runs in a process of its own.
+    LibRaw runs in a separate process.
 
     Raises
     ------

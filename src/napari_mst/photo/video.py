@@ -1,4 +1,4 @@
-"""Videos and GIFs, decoded by FFmpeg (PyAV) in a process of its own; see `sandbox`.
+"""Videos and GIFs, decoded by FFmpeg (PyAV) in a separate process; see `sandbox`.
 
 Phones record HLG or PQ by default (ITU-R BT.2100). Their frames become linear light in the
 primaries of sRGB. 1 is diffuse white: 75 % of HLG, 203 cd/m2 of PQ (ITU-R BT.2408).
@@ -226,7 +226,7 @@ def _unknown(got: str) -> PhotoError:
 
 
 def _declared_bytes(file: BinaryIO) -> int:
-    """How long a container says that it is, in bytes; 0 where it does not say."""
+    """The length that a container states, in bytes; 0 where it states none."""
     file.seek(0)
     head = file.read(4096)
     if head[:4] == b"RIFF":

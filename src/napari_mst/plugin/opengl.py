@@ -1,6 +1,6 @@
 """A program that prints the platform of Qt and the version of OpenGL that a window gets.
 
-`napari-mst doctor` runs it in a process of its own, since Qt ends a process that it has no display
+`napari-mst doctor` runs it in a separate process, since Qt ends a process that it has no display
 for.
 """
 

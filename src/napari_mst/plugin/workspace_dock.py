@@ -100,7 +100,7 @@ class PhotoPage(Dock):
 
 
 def _cube_links(viewer: ViewerModel, slot: Callable[..., None]) -> list[Link]:
-    """Have *slot* hear of cubes that come and go."""
+    """Call *slot* when cubes come and go."""
     emitters = (viewer.layers.events.inserted, viewer.layers.events.removed, attend(viewer).changed)
     return [(emitter, slot) for emitter in emitters]
 

@@ -110,7 +110,7 @@ SIDE = 64
 SAMPLE = 350_000
 """Pixels of all squares with what lies around them: as many take about a second."""
 JUDGED = 5
-"""Every so many squares the error is measured on one."""
+"""The period, in squares, at which the error is measured."""
 
 
 def estimated(job: Job) -> Statistics | None:

@@ -270,7 +270,7 @@ def _around(spectra: Floats, cube: SpectralCube) -> Sides:
 
 
 def side_of(cube: SpectralCube, data: Singles, side: str, reason: str) -> SpectralCube:
-    """*data* as a cube like *cube* that says what it is, and has no band of its own."""
+    """*data* as a cube like *cube* that says what it is, and states no prediction interval."""
     past = cube.provenance
     note = f"{side}{SIDE_NOTE}{reason}; {past.calibration}."
     provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))

@@ -115,7 +115,7 @@ class Setup:
         return self.options.correct_colour and is_known
 
     def with_acquisition(self, acquisition: Acquisition) -> "Setup":
-        """The setup for photos of another *acquisition*; hooks on its modules hear it too."""
+        """The setup for photos of another *acquisition*; hooks on its modules see it, too."""
         network = copied(self.network)
         _set_response(network, acquisition)
         return replace(
@@ -140,7 +140,7 @@ class Setup:
     def cube_of(self, source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*.
 
-        Then forward hooks on blocks hear their whole maps, which takes two more runs for each.
+        Then forward hooks on blocks see their whole maps, which takes two more runs for each.
         """
         program, device = self.program, self.device.device
         numbers = execute(program, source, device, plan, progress).numbers

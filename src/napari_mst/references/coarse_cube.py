@@ -1,4 +1,4 @@
-"""From a cube and a coarse cube of the same view to a better cube.
+"""Refines a cube by a coarse cube of the same view.
 
 Every pixel of the coarse cube is the mean of a block of fine ones. It is taken as a reference
 spectrum of that block. The remaining error of the means is then spread between the centres of the

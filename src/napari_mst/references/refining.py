@@ -1,4 +1,4 @@
-"""From a cube and reference spectra to a better cube.
+"""Refines a cube by reference spectra.
 
 Letters: B bands, H rows, W columns, n spots, k pixels.
 """

@@ -42,7 +42,7 @@ _GROUPS: tuple[tuple[Any, ...], ...] = (
 def compile_missing() -> None:
     """Compile the kernels that are not on disk, and wait for that.
 
-    A process that fails leaves its kernels to whoever calls them: they are compiled then.
+    The kernels of a process that fails are compiled when they are called.
     """
     for process in begin():
         process.wait()

@@ -207,7 +207,7 @@ class Emitter:
     # Registers that loops change
 
     def variables(self, count: int, start: Value) -> list[Value]:
-        """So many registers, all of which begin with *start*."""
+        """Registers, all of which begin with *start*."""
         return [self.variable(start) for _ in range(count)]
 
     def variable(self, start: Value) -> Value:
@@ -241,7 +241,7 @@ def fused(_: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 def _array_at(number: Any) -> Callable[[int, int], Any]:
-    """Makes the array of so many of a kind of *number* at an address."""
+    """Makes the array of a number of *number*s at an address."""
     kind = types.CPointer(number)
 
     @intrinsic

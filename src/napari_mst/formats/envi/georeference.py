@@ -73,7 +73,7 @@ _STATE_PLANES = {
     "state plane (nad 27)": ("NAD27", 10_000, " CS27 "),
     "state plane (nad 83)": ("NAD83", 10_030, "SPCS83 "),
 }
-"""Of zones of the USGS: the datum; the EPSG code of the projection of zone 0; its mark in names."""
+"""USGS zones: the datum; the EPSG code of the projection of zone 0; its mark in names."""
 
 _FEET = {"": False, "meters": False, "feet": True}
 """Projected units that are read; GDAL, too, takes feet for international ones."""
@@ -84,7 +84,7 @@ def system_of(georeference: Georeference) -> System | None:
     system = georeference.system()
     wkt = system.to_wkt("WKT1_ESRI") if system else None
     if system is None or not wkt:
-        # A directory of GeoTIFF keys has 4 numbers of its own and 4 for each key; one key alone
+        # A directory of GeoTIFF keys has 4 numbers, and 4 more for each key; one key alone
         # cannot name a system.
         is_named = georeference.code or len(georeference.directory) > 8
         return None if is_named else UNKNOWN

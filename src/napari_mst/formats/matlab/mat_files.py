@@ -172,7 +172,7 @@ def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, Any]]:
     """The arrays of numbers in the file at *path*, and our texts in it."""
     with path.open("rb") as file:
         head = file.read(USERBLOCK + len(HDF5_MARK))
-    # MATLAB puts the HDF5 file after a header of its own; other programs begin with it. Who saves
+    # MATLAB puts the HDF5 file after a header; other programs begin with it. Who saves
     # the variables of our files anew as version 5 keeps an HDF5 file that is no longer true.
     is_old = head[124:128] == _LEVEL_5_MARKS[0] and not head.startswith(VERSION_5_HEADER)
     if HDF5_MARK in (head[: len(HDF5_MARK)], head[USERBLOCK:]) and not is_old:

@@ -236,7 +236,7 @@ _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 
 
 # The filters whose damage the library notices: deflate, shuffle, Fletcher's checksum and LZF. Those
-# of strangers may crash on it, so they run in a process of its own.
+# of strangers may crash on it, so they run in a separate process.
 _SAFE = {1, 2, 3, 32000}
 
 

@@ -43,7 +43,7 @@ _QUERIES_OF_WORK = 1 << 12  # keys that global attention is expected to have, fo
 
 
 class NoAttention(nn.Module):
-    """The projected values themselves: what is left of attention where no pixel hears another."""
+    """The projected values themselves: attention in which no pixel attends to another."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -286,7 +286,7 @@ class HybridBlock(WindowBlock):
 
 
 class GlobalBlock(AttentionBlock):
-    """A block in which every pixel attends to all: they hear of each other by keys and values.
+    """A block in which every pixel attends to all, by keys and values.
 
     A run gathers the keys and values of all pixels, two numbers for each channel. That is all that
     a region has to know of the others, so regions are computed one by one as with any other block.
@@ -295,7 +295,7 @@ class GlobalBlock(AttentionBlock):
     attention: PatchAttention
 
     def attends(self, name: str) -> tuple[AttentionSpec, ...]:
-        """The attention between all pixels, whose scores no module hears."""
+        """The attention between all pixels, whose scores no module sees."""
         channels, heads = self.attention.channels, self.attention.heads
         return (AttentionSpec(block=name, channels=channels, heads=heads, weights=self.weights),)
 

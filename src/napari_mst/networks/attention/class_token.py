@@ -1,4 +1,4 @@
-"""The attention of the vision transformer, and which patches its class token has heard.
+"""The attention of the vision transformer, and the patches that its class token attends to.
 
 The first token, the class token, belongs to no patch: it collects what the network says of the
 whole photo, so its row of the attention shows which patches that came from. Letters: N batch, T

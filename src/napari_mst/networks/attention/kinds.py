@@ -94,7 +94,7 @@ class AttentionKind:
     most_pixels
         Pixels of a photo at most; 0 for any number.
     make_down
-        Halves a map of so many channels, and doubles them.
+        Halves a map of *channels* channels, and doubles them.
     """
 
     title: str
@@ -219,7 +219,7 @@ ATTENTIONS: dict[str, AttentionKind] = {
         lambda block: "attention.to_v.weight" in block and "attention.to_q.weight" not in block,
     ),
 }
-"""By their names; the first row that recognises the weights of a block makes it."""
+"""Attention kinds by name. The first that recognises the weights of a block builds it."""
 
 _MIXED: tuple[Callable[[Place], Block], ...] = (
     ATTENTIONS["window"].make,

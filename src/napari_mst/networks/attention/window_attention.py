@@ -138,7 +138,7 @@ class WindowAttention(Heads):
         return rolled.movedim(-1, 1)[..., :height, :width]
 
     def shifts(self, filled: Tensor) -> tuple[int, int]:
-        """By how much the rows and the columns of a map, filled up to windows, are shifted."""
+        """Shifts of the rows and the columns of a map that is filled up to windows."""
         down, across = (self.sides.shift * (side > self.window) for side in filled.shape[-2:])
         return down, across
 
@@ -311,7 +311,7 @@ def hat_index(window: int, keys: int) -> NDArray[np.int64]:
 
     The offset is that of the key from the query, both counted from the corner of their own window,
     plus w - u + 1. In the published code it may be negative, and Python then counts the rows of the
-    table from its end; each offset still has a row of its own.
+    table from its end; each offset still has a separate row.
     """
     down, across = _offsets(window, keys)
     side = window + keys - 1

@@ -249,7 +249,7 @@ def recording_order(
 
     def record(request: Request, reports: Reports) -> AttentionRecord:
         ready = model.ready(request, reports)
-        # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
+        # The maps that pixels need are kept on the way; a block of both kinds is recorded as well.
         if ready.has_pixels:
             recorded = ready.pixels().reporting_to(reports).record()
         else:

@@ -67,7 +67,7 @@ from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage
 
 RUNS_HINT = (
     "The recorded runs; every run of the reconstruction dock is among them. "
-    "A region has an attention of its own. "
+    "A region has a separate attention. "
     "For the mean of eight flips and transposes, it is the attention of the photo as it is."
 )
 RECORD_HINT = "Run the photo once: the matrices of all blocks appear here."

@@ -1,4 +1,4 @@
-"""What if heads attended otherwise: the state of the page, without Qt, and its short jobs.
+"""The state of the page "What if", without Qt, and its short jobs.
 
 The photo is averaged down, so that the cube follows a slider. One job runs at a time; of the
 choices that are made meanwhile, only the last one is computed.

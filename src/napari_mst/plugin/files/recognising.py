@@ -182,7 +182,7 @@ class Recogniser(ViewerHelper):
     ) -> None:
         """Have *read* look into the file of *layer* on another thread, and *show* what it returns.
 
-        Where that fails, the user hears that the layer is shown *otherwise*.
+        Where that fails, a notice says that the layer is shown *otherwise*.
         """
         path = Path(layer.source.path or layer.name)
 

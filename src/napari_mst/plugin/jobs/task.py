@@ -13,7 +13,7 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 
 Cancel = Callable[[], None]
-"""Asks a job to stop; nobody hears of it any more, except of its end."""
+"""Asks a job to stop; it reports no more, except its end."""
 
 
 def ignore(*_: object) -> None:
@@ -27,7 +27,7 @@ class Reports(Progress):
     Attributes
     ----------
     say
-        Shows the user one sentence; what follows on lines of its own is shown on request.
+        Shows the user one sentence; what follows on separate lines is shown on request.
     preview
         Shows what the cube will look like.
     record
@@ -41,7 +41,7 @@ class Reports(Progress):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Something to compute, and the functions that hear of it.
+    """Something to compute, and its listeners.
 
     They are called on the thread that starts the job, and not after it was cancelled, except
     `on_end`.
@@ -96,7 +96,7 @@ def run_now(job: Task) -> Cancel:
 class Latest:
     """Runs one job at a time: a new one takes the place of the one that runs.
 
-    Nobody hears of a job that was replaced or cancelled, not even of its end.
+    A job that was replaced or cancelled reports nothing, not even its end.
     """
 
     def __init__(self, start: Start) -> None:

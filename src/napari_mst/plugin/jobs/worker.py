@@ -30,7 +30,7 @@ PERIOD = 0.1
 
 
 class _Task:
-    """What napari believes to run; its list of tasks shows the text of it.
+    """A stand-in for the work; napari's list of tasks shows its text.
 
     There is one for all workers, as Qt and napari keep workers that have ended.
     """
@@ -106,7 +106,7 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
         self.warned.connect(_log_warning)
 
     def quit(self) -> None:
-        """Ask the job to stop; nobody hears of it any more, except of its end."""
+        """Ask the job to stop; it reports no more, except its end."""
         self._cancelled.set()
         self._listeners.is_cancelled = True
         super().quit()
@@ -139,7 +139,7 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
 
 
 class Inquirer(QObject):
-    """Finds the *answer* to the question that was asked last, on a thread of its own; each once.
+    """Finds the *answer* to the question that was asked last, on a separate thread; each once.
 
     `ready` carries a question and its answer, `failed` a sentence. The thread is Python's, which
     waits for it at its end: Qt's pool would go on after PySide6 has taken all objects apart.

@@ -256,7 +256,7 @@ def reconstruct_with_previews(request: Request, reports: Reports) -> SpectralCub
 def reconstruct_pages(request: Request, reports: Reports) -> Stack:
     """Make a cube of each page of the photo of *request*; the job of "all pages".
 
-    Each page is a photo of its own to the network. Raises `OutOfMemory`, before the first one is
+    Each page is a separate photo to the network. Raises `OutOfMemory`, before the first one is
     computed, if not all cubes fit into memory.
     """
     reconstructor = request.reconstructor(reports)
@@ -314,7 +314,7 @@ class JobState:
 
 
 class Workspace:
-    """Runs one job at a time: `run` it, `cancel` it, and hear of it through the signals.
+    """Runs one job at a time: `run` it, `cancel` it, and follow it by the signals.
 
     *make* makes the cube of a request, and *start* starts any job.
     """
@@ -401,7 +401,7 @@ class Workspace:
         """The job has finished its cube, or another result; `_end` follows."""
         seconds = self._clock() - self._began
         sentence, *others = request.lines(result)
-        # Idle before anybody hears of the result, so that a listener can start the next job.
+        # Idle before the result is announced, so that a listener can start the next job.
         text = "\n".join([f"Done in {seconds:.1f} s. {sentence}".rstrip(), *others])
         self._show(JobState(text=text))
         if request.job is None:

@@ -91,7 +91,7 @@ class SideBySide(ViewerHelper):
             self.viewer.reset_view()
 
     def _on_enabled(self, _: Any) -> None:
-        """Give the grid its settings back, whoever has switched it off."""
+        """Restore the settings of the grid, whatever switched it off."""
         if self.is_open and not self.viewer.canvas.grid.enabled:
             self._upper = None
             self.viewer.canvas.grid.update(self._before)

@@ -100,7 +100,7 @@ class Finding:
 
 NOTHING = Finding()
 RENDERING = "rendering"
-"""What makes the colours of a rendered photo exact, for its history."""
+"""The evidence that the colours of a rendered photo are exact, for its history."""
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > Hyperspectral napari-mst."
 NO_DEVICES = "Looking for devices ..."
 
@@ -273,7 +273,7 @@ class ReconstructionForm:
 
     @property
     def exact_by(self) -> str:
-        """What makes sure that the colours of the photo are exact; "" if nothing does."""
+        """The evidence that the colours of the photo are exact; "" if there is none."""
         if self.is_rendered:
             return RENDERING
         if self.finding.scale or self.finding.calibration:
@@ -424,7 +424,7 @@ class ReconstructionForm:
 def status(form: ReconstructionForm, state: JobState) -> str:
     """Choose the sentence under the form, that of the job or what can be done next.
 
-    What it says in lines of its own is for those who want to know.
+    What it says in separate lines is for those who want to know.
     """
     # How a job ended is old news once its photo has left the viewer.
     is_news = form.layer is not None or not state.is_idle

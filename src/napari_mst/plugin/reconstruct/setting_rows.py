@@ -100,7 +100,7 @@ class SearchBox(QSearchableComboBox):
     def _dress(self) -> None:
         """Give the list of matches the colours of the window.
 
-        The list is a window of its own, which does not take on napari's style by itself.
+        The list is a separate window, which does not take on napari's style by itself.
         """
         popup = self.completer().popup()
         style = self.window().styleSheet()
@@ -246,7 +246,7 @@ def _listed(titles: Mapping[str, str]) -> Callable[[Form], list[tuple[str, Any, 
 
 
 WEIGHTS_FILE = "Weights file ..."
-"""What the list of models calls the entry of the model without bundled weights."""
+"""The name of the model without bundled weights in the list of models."""
 
 PHOTO_ROW = Row(
     "photo",

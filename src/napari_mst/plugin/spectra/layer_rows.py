@@ -93,7 +93,7 @@ class LayerRows(Rows, ABC):
     def rename(self, index: int, name: str) -> None:
         """Give a row another name, in the feature "name"; other features stay."""
         features = self.features
-        # A label has a row of its own only when it has been described.
+        # A label has a separate row only when it has been described.
         features.loc[index, "name"] = name
         self.features = features
 

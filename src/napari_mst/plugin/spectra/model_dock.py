@@ -75,7 +75,7 @@ _opacities = weakref.WeakKeyDictionary[Image, float]()
 class SharedSpectraModel(SpectraModel):
     """The spectra model of all docks of a viewer, made by `SharedSpectraModel.of(viewer)`.
 
-    It hears of the viewer and of the mouse from when the first dock attaches it. When the last one
+    It follows the viewer and the mouse from when the first dock attaches it. When the last one
     detaches it, everything that was read is let go of.
     """
 
@@ -107,7 +107,7 @@ class SharedSpectraModel(SpectraModel):
         self._docks -= 1
         if not self._docks:
             self.maps.cancel()
-        # A page that heard of the cancelled map may be shown by now.
+        # A page that knew the cancelled map may be shown by now.
         if self._docks:
             return
         # A drawing that is still due would read everything again, perhaps of a closed viewer.
@@ -140,7 +140,7 @@ class SharedSpectraModel(SpectraModel):
         # While a button is down, points may be on their way somewhere.
         is_dragging = QApplication.mouseButtons() != Qt.MouseButton.NoButton
         self.update(is_recording=not is_dragging)
-        # The window hears of the mouse while it rests.
+        # The window is told of the mouse while it rests.
         milliseconds = 1000 * (time.perf_counter() - begun)
         self._pace.setTimeout(max(INTERVAL, round(REST * milliseconds)))
 

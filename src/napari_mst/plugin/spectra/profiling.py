@@ -99,7 +99,7 @@ class Profile:
 
     @property
     def value(self) -> str:
-        """What the curve shows: `text`, or else the name of the band at the slider."""
+        """The quantity of the curve: `text`, or else the name of the band at the slider."""
         source = self._maps.source
         if self.text or source is None:
             return self.text

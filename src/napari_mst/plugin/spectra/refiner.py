@@ -1,7 +1,7 @@
 """Refines a cube whenever something else is known: at once for the screen, then all of it.
 
 marks on picks -> `follow` -> `refined` -> a coarse cube in its layer, and then the exact one. A
-newer run takes the place of an older one, of which nothing is heard any more.
+newer run takes the place of an older one, which reports nothing any more.
 
 Until the whole cube is there, a coarse one lies on its place. Letters: B bands, H rows, W columns.
 """

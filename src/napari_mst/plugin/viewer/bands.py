@@ -61,7 +61,7 @@ class Bands(ViewerHelper):
         viewer.dims.events.current_step.connect(self._on_step)
         viewer.layers.events.removed.connect(self.write)
         viewer.layers.selection.events.active.connect(self.write)
-        # napari writes labels of its own when a layer is added.
+        # napari writes other labels when a layer is added.
         viewer.dims.events.axis_labels.connect(self.write)
         for layer in viewer.layers:
             self._know(layer)
@@ -128,7 +128,7 @@ class Bands(ViewerHelper):
 
     def _turn(self, layer: Image, stack: Stack) -> None:
         """Put the cube of the page that is shown where the docks and the writers look for it."""
-        # A layer that the user has duplicated has numbers of its own.
+        # A layer that the user has duplicated has separate numbers.
         if stack.data is not layer.data:
             pages = zip(stack.cubes, layer.data, strict=True)
             stack = Stack(layer.data, [replace(cube, data=page) for cube, page in pages])

@@ -40,7 +40,7 @@ class CanvasMouse(ViewerHelper):
         self._on_click = on_click
 
     def connect(self, on_click: Callable[[Position], object] | None = None) -> None:
-        """Begin to listen, as an emitter of events does; *on_click* takes the place of its own."""
+        """Begin to listen, as an emitter of events does; *on_click* replaces the present one."""
         self._on_click = on_click or self._on_click
         viewer = self.viewer
         if self._move not in viewer.mouse_move_callbacks:

@@ -128,7 +128,7 @@ class LayerPhoto:
             notes.append(f"This is page {page} of a stack; each page is a photo of its own.")
         if _is_planar(pixels.shape):
             notes.append("The 3 planes were taken as red, green and blue.")
-        # A page of a stack has no place of its own.
+        # A page of a stack has no place on earth.
         has_place = self.path and not self.index
         place = georeference_in(Path(str(self.path)), notes, photo.shape) if has_place else None
         return replace(photo, assumptions=tuple(notes), georeference=place)

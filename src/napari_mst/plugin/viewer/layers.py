@@ -167,7 +167,7 @@ def stack_layer(
 
 def put_cube(layer: Image, data: Any, arguments: Mapping[str, Any]) -> None:
     """Give *layer* the *data*, the cube and the place that `cube_layer` has described."""
-    # The metadata come first: who hears of new data looks there for the cube.
+    # The metadata come first: listeners to new data look there for the cube.
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
     # The pixels may have been larger, so that its scale and its origin were others.
     for name in ("axis_labels", "units", "scale", "translate"):

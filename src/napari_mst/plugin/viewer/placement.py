@@ -72,7 +72,7 @@ class Placement:
         """
         starts, steps = zip(*axes, strict=True)
         before = len(axes)
-        # Only the image is turned: the other axes stay apart from both of its own.
+        # Only the image is turned: the other axes stay apart from both.
         rotate = np.eye(before + 2)
         rotate[before:, before:] = self.rotate
         affine = np.eye(before + 3)

@@ -54,7 +54,7 @@ class _WheelGuard(QObject):
     """Leaves the wheel to the page that scrolls, until a person has clicked the widget."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Qt calls this before *watched* hears of *event*."""
+        """Qt calls this before *watched* gets *event*."""
         is_spared = event.type() == QEvent.Type.Wheel and not watched.hasFocus()
         if is_spared:
             event.ignore()

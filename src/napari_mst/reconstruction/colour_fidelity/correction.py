@@ -191,7 +191,7 @@ def _region_sums(missing: Floats, codes: Floats) -> Doubles:
 
 
 def _gains(sums: Doubles) -> Doubles:
-    """By which share of itself to change the estimate (C, h, w), from all `_region_sums`.
+    """The relative change of the estimate (C, h, w), from all `_region_sums`.
 
     It is the share that explains most of what is missing, in the sense of least squares, times the
     Wiener factor: what it explains is signal and noise, and what it leaves is noise.
