@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 from skimage import data, filters, measure, morphology
-from tools.pictures import (
+from tools.drawing import (
     COLOURS,
     PHOTO,
     SAMPLES,

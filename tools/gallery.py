@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from skimage import data
-from tools.pictures import COLOURS, figure, panels, reconstructor, show, spectral, with_band
+from tools.drawing import COLOURS, figure, panels, reconstructor, show, spectral, with_band
 
 import napari_mst as nm
 

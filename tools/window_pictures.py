@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw
 from qtpy.QtCore import QPoint
 from qtpy.QtWidgets import QApplication
 from tools import demo
-from tools.pictures import IMAGES, squeeze
+from tools.drawing import IMAGES, squeeze
 
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.model_dock import SharedSpectraModel
