@@ -21,8 +21,8 @@ import psutil
 from lab.benchmarks import common
 from napari_mst import Reconstructor, load_model
 from napari_mst.base.arrays import Doubles
-from napari_mst.denoising.kernel import CompiledBlock
-from napari_mst.denoising.numpy_kernel import Block, Tile, attend
+from napari_mst.denoising.kernel import CompiledTile
+from napari_mst.denoising.numpy_kernel import ImageBlock, Tile, attend
 from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import Filter, working_bytes
 from napari_mst.reconstruction.denoising import decided
@@ -34,11 +34,11 @@ USING = Filter(1.2, 5, 9, sigma=1.0)
 TILE = Tile(0, 32, 0, 124)
 
 
-def block() -> Block:
+def block() -> ImageBlock:
     """A tile of 32 x 124 pixels with all that it looks at."""
     generator = np.random.default_rng(0)
     image, values = generator.random((3, 54, 146)), generator.random((4, 50, 142))
-    return Block(image, values, USING.taps, USING.distance, -1.0, 0.0)
+    return ImageBlock(image, values, USING.taps, USING.distance, -1.0, 0.0)
 
 
 def seconds(
@@ -83,9 +83,7 @@ def main() -> None:
     arguments = parser.parse_args()
     load = psutil.getloadavg()[0]
     print(f"load {load:.1f} on {os.cpu_count()} cores; seconds a megapixel, wall and processor:")
-    wall, processor = seconds(
-        CompiledBlock(block()).attend, arguments.megapixels, arguments.threads
-    )
+    wall, processor = seconds(CompiledTile(block()).attend, arguments.megapixels, arguments.threads)
     print(f"numba, {arguments.threads} threads: {wall:.2f}, {processor:.2f}")
     if arguments.numpy:
         wall, processor = seconds(partial(attend, block()), arguments.megapixels / 100, 1)

@@ -22,7 +22,7 @@ from lab.benchmarks import common
 from napari_mst import load_model
 from napari_mst.base.arrays import Array
 from napari_mst.engine.fast_paths import table
-from napari_mst.engine.fast_paths.table import FAST_PATHS, Compute, FastPath
+from napari_mst.engine.fast_paths.table import FAST_PATHS, ComputeWindows, FastPath
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.run import execute
 from napari_mst.networks.attention.spectral import HALO
@@ -38,7 +38,7 @@ def doubled(module: nn.Module) -> Any:
     return copy.deepcopy(module).double()
 
 
-def exact_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> Compute:
+def exact_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> ComputeWindows:
     """The local part of a block."""
     block = doubled(passes[0].local.__self__)  # type: ignore[union-attr]
 
@@ -52,7 +52,7 @@ def exact_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> 
     return compute
 
 
-def exact_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+def exact_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
     """A convolution, and what is added to it."""
     convolution = table._convolved(passes[0].local)
     weight, bias = convolution.weight.double(), convolution.bias
@@ -68,7 +68,7 @@ def exact_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype
     return compute
 
 
-def exact_up(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+def exact_up(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
     """Features doubled in size and fused with a skip."""
     up, fuse = doubled(passes[0].local), table._convolved(passes[1].local).weight.double()  # type: ignore[arg-type]
 
@@ -79,18 +79,18 @@ def exact_up(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Comp
     return compute
 
 
-def exact_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+def exact_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
     """The encoded pixelwise estimate."""
     network = doubled(table._estimator(passes[0].local))  # type: ignore[arg-type]
     return lambda windows, _missing: encoded(network(windows[0].double())).float()
 
 
-def exact_decoding(_passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+def exact_decoding(_passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
     """Encoded spectra as reflectances."""
     return lambda windows, _missing: decoded(windows[0].double()).float()
 
 
-EXACT: dict[str, Callable[..., Compute]] = {
+EXACT: dict[str, Callable[..., ComputeWindows]] = {
     "block": exact_block,
     "convolution": exact_convolution,
     "doubling and fusion": exact_up,

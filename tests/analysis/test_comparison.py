@@ -149,7 +149,7 @@ def test_unknown_measure_is_refused() -> None:
         error_map(CUBE, REFERENCE, "psnr")  # type: ignore[arg-type]
 
 
-def assert_metrics(found: Scores, estimate: metrics.Cube, reference: metrics.Cube) -> None:
+def assert_metrics(found: Scores, estimate: metrics.CubeData, reference: metrics.CubeData) -> None:
     """The totals are those of the metrics for the same arrays."""
     assert found.mrae[0] == pytest.approx(metrics.mrae(estimate, reference))
     assert found.rmse[0] == pytest.approx(metrics.rmse(estimate, reference))

@@ -11,7 +11,7 @@ import napari_mst as nm
 from lab.compositions import ColourfulSimulator
 from napari_mst.base.errors import PhotoError
 from napari_mst.calibration.balancing import WhiteBalance
-from napari_mst.calibration.white_patch import Place, angle_between, patch_values
+from napari_mst.calibration.white_patch import PatchPlace, angle_between, patch_values
 from napari_mst.cli.main import main
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.cameras import unbalanced_response
@@ -86,7 +86,7 @@ def test_shell_makes_the_cube_of_python_and_its_history_says_so(orange: Path, wh
     assert main([*arguments, "--balance", where]) == 0
     cube = nm.read_cube(target)
     photo = nm.Photo.read(orange)
-    places: dict[str, Place] = {"6,6": (6, 6), "2:10,2:10": (2, 10, 2, 10)}
+    places: dict[str, PatchPlace] = {"6,6": (6, 6), "2:10,2:10": (2, 10, 2, 10)}
     place = places.get(where)
     correction: Any = nm.light.white_balance(photo)
     if place is not None:

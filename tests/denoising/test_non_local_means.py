@@ -13,7 +13,7 @@ from napari_mst.base.errors import Cancelled, DenoisingError, OutOfMemory
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.denoising import numpy_kernel, streaming
 from napari_mst.denoising.as_attention import attention, embedding, projections, tokens
-from napari_mst.denoising.numpy_kernel import Block, Tile
+from napari_mst.denoising.numpy_kernel import ImageBlock, Tile
 from napari_mst.denoising.streaming import Filter, non_local_rows
 
 Doubles = NDArray[np.float64]
@@ -155,7 +155,9 @@ def test_a_flat_image_counts_every_pixel_of_the_window(exactness: float) -> None
 def test_a_pixel_has_the_same_bits_wherever_a_tile_lies(tile: Tile, exactness: float) -> None:
     assert exactness < 1e-5
     generator = np.random.default_rng(1)
-    block = Block(generator.random((3, 30, 33)), generator.random((4, 26, 29)), TAPS, 6, -8.0, 0.01)
+    block = ImageBlock(
+        generator.random((3, 30, 33)), generator.random((4, 26, 29)), TAPS, 6, -8.0, 0.01
+    )
     attend = streaming._fastest()(block)
     whole = attend(Tile(0, 14, 0, 17))
     np.testing.assert_array_equal(attend(tile), whole[:, *tile.moved(0, 0)])

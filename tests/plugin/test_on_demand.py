@@ -17,7 +17,7 @@ from napari_mst.engine.plan import Plan
 from napari_mst.plugin.jobs import workspace
 from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import EXACT, Request, reconstruct_with_previews
-from napari_mst.plugin.pictures.sharpening import Refiner
+from napari_mst.plugin.pictures.sharpening import Sharpener
 from napari_mst.plugin.viewer.picks import pixel_under
 from napari_mst.reconstruction import on_demand
 
@@ -49,7 +49,7 @@ def test_an_estimate_is_drawn_refined_where_it_is_seen_and_replaced(
     desk: Desk,
 ) -> None:
     desk.job.previews = [opened(error=0.01)]
-    Refiner.of(desk.viewer)
+    Sharpener.of(desk.viewer)
     desk.begin(layers=3)
     layer: Image = desk.viewer.layers["photo (fake) (estimate ±1.0%)"]
     assert layer.data.shape == (31, 20, 30)

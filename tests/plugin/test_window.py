@@ -27,7 +27,7 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.worker import JobWorker, _Listeners
 from napari_mst.plugin.metamers import dock as metamers_dock
-from napari_mst.plugin.metamers.metamer_model import Codes
+from napari_mst.plugin.metamers.metamer_model import ColourCodes
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.model_dock import MapsDock
@@ -268,7 +268,7 @@ def test_bad_input(window: napari.Viewer, job: GatedJob, qtbot: QtBot, ending: s
     assert [layer.name for layer in window.layers] in ([], ["photo"])
 
 
-def flat(_: Codes) -> Spectrum:
+def flat(_: ColourCodes) -> Spectrum:
     return Spectrum(np.arange(400, 701, 10.0), np.full(31, 0.5))
 
 

@@ -114,7 +114,7 @@ def normalised_difference(cube: SpectralCube, a: float, b: float) -> Map:
     return formula(cube, f"(r{a:g} - r{b:g}) / (r{a:g} + r{b:g})")
 
 
-Range = str | tuple[float, float]
+WavelengthRange = str | tuple[float, float]
 """A range of wavelengths as a person types it, "450-700", or as numbers."""
 
 ENDS = ("start", "end")
@@ -123,7 +123,7 @@ ENDS = ("start", "end")
 _NUMBER = re.compile(r"\d+\.?\d*")
 
 
-def _ends(cube: SpectralCube, given: Range) -> dict[str, float]:
+def _ends(cube: SpectralCube, given: WavelengthRange) -> dict[str, float]:
     """The two wavelengths *given*, in the unit of *cube* and within it, by their names."""
     found = list(map(float, _NUMBER.findall(str(given))))
     low, high = cube.wavelengths.min(), cube.wavelengths.max()
@@ -152,7 +152,7 @@ def _middle(cube: SpectralCube) -> Mapping[str, str]:
     "The mean of the bands in a range, the area under them, and their centre of mass.",
     text=Text("between", "Wavelengths", _middle, _ends, _moved, is_span=True),
 )
-def span(cube: SpectralCube, between: Range, *, progress: ProgressLike = None) -> Map:
+def span(cube: SpectralCube, between: WavelengthRange, *, progress: ProgressLike = None) -> Map:
     """The mean of the bands *between* two wavelengths, their area, and their centre of mass.
 
     Area and centre are integrals (trapezoids): a single band has an area of 0, and no centre. Bands

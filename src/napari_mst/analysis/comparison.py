@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from napari_mst.analysis.label_means import Moments, Numbers, Pixels
+from napari_mst.analysis.label_means import LabelNumbers, Moments, Pixels
 from napari_mst.analysis.regions import (
     Labelled,
     Region,
@@ -95,7 +95,7 @@ def compare_region(
 def compare_labels(
     cube: SpectralCube,
     reference: SpectralCube,
-    labels: Numbers,
+    labels: LabelNumbers,
     progress: ProgressLike = None,
 ) -> Labelled[Comparison]:
     """Compare every label of an (H, W) image but 0, as `compare_region` does, in one pass.

@@ -23,7 +23,7 @@ READ_PIXELS = 2**18
 BLOCK_PIXELS = 2**13
 """Pixels that are averaged at a time; as float64 they stay in a processor's cache."""
 
-Numbers = NDArray[np.integer[Any]]
+LabelNumbers = NDArray[np.integer[Any]]
 """Whole numbers: an image of labels, or the labels themselves."""
 
 Spread = Literal["std", ""]
@@ -50,7 +50,7 @@ class Groups:
     labels: Indices
 
     @classmethod
-    def of(cls, part: Numbers, numbers: Numbers) -> "Groups":
+    def of(cls, part: LabelNumbers, numbers: LabelNumbers) -> "Groups":
         """The pixels of *part* (h, w) that are not 0; *numbers* (N,) are all labels, rising."""
         flat = part.reshape(-1)
         order = np.flatnonzero(flat != 0)
@@ -143,8 +143,8 @@ class Pixels:
         Where the first pixel of *labels* lies in the image.
     """
 
-    labels: Numbers
-    numbers: Numbers
+    labels: LabelNumbers
+    numbers: LabelNumbers
     row: int = 0
     column: int = 0
     progress: Progress = NO_PROGRESS

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst.analysis import formulas
-from napari_mst.analysis.label_means import Numbers, Pixels, averages
+from napari_mst.analysis.label_means import LabelNumbers, Pixels, averages
 from napari_mst.analysis.library import csv_text, write_text
 from napari_mst.analysis.regions import labelled_pixels
 from napari_mst.analysis.strips import check_enough
@@ -38,7 +38,7 @@ Table = dict[str, Sequence[Any]]
 
 def label_table(  # noqa: PLR0913 (its options by name)
     cube: SpectralCube,
-    labels: Numbers,
+    labels: LabelNumbers,
     names: Mapping[int, str] | None = None,
     *,
     pixel_area: float = 1.0,
@@ -109,7 +109,7 @@ def label_table(  # noqa: PLR0913 (its options by name)
 
 
 def separability(
-    cube: SpectralCube, labels: Numbers, numbers: Numbers, progress: ProgressLike = None
+    cube: SpectralCube, labels: LabelNumbers, numbers: LabelNumbers, progress: ProgressLike = None
 ) -> Doubles:
     """The Jeffries-Matusita distances of the labels *numbers* (N,), (N, N): 0 alike, 2 apart.
 

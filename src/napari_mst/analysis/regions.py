@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.analysis.label_means import Numbers, Pixels, Spread, averages
+from napari_mst.analysis.label_means import LabelNumbers, Pixels, Spread, averages
 from napari_mst.base.arrays import Brief, Doubles, Mask
 from napari_mst.base.errors import SpectrumError, check_pixel, shown
 from napari_mst.base.progress import ProgressLike, as_progress
@@ -304,7 +304,7 @@ class Labelled(Mapping[int, T]):
         (N, B) their mean values.
     """
 
-    def __init__(self, numbers: Numbers, curves: Doubles, make: Callable[[int], T]) -> None:
+    def __init__(self, numbers: LabelNumbers, curves: Doubles, make: Callable[[int], T]) -> None:
         self.numbers = numbers
         self.curves = curves
         self._make = make
@@ -324,7 +324,7 @@ class Labelled(Mapping[int, T]):
 
 def label_spectra(  # noqa: PLR0913 (public, its options by name)
     cube: SpectralCube,
-    labels: Numbers,
+    labels: LabelNumbers,
     spread: Spread = STD,
     *,
     cube_name: str = "",
@@ -376,7 +376,9 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     return Labelled(numbers, statistics.mean, made)
 
 
-def labelled_pixels(cube: SpectralCube, labels: Numbers, progress: ProgressLike = None) -> Pixels:
+def labelled_pixels(
+    cube: SpectralCube, labels: LabelNumbers, progress: ProgressLike = None
+) -> Pixels:
     """Return the pixels of an (H, W) image of labels of *cube*; 0 is no label.
 
     Raises `SpectrumError` if it is not one of whole numbers, or of another size.

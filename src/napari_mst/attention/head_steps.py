@@ -31,7 +31,7 @@ from napari_mst.cube import Provenance
 from napari_mst.denoising.as_attention import embedding, projections
 from napari_mst.denoising.photo_denoising import Denoising
 from napari_mst.networks.attention.query import square
-from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
+from napari_mst.networks.attention.single_head import SingleHeadAttention, TokenAxis
 from napari_mst.networks.attention.window_attention import WindowAttention, WindowTokens
 from napari_mst.photo.photo import Photo
 
@@ -308,7 +308,7 @@ class PatchSteps(HeadSteps):
 
 
 def patch_steps(
-    photo: Photo, how: Denoising, corner: tuple[int, int], side: int, reading: Reading
+    photo: Photo, how: Denoising, corner: tuple[int, int], side: int, reading: TokenAxis
 ) -> PatchSteps:
     """Every matrix of a single head for *side* x *side* pixels of *photo* from *corner* on.
 
@@ -354,7 +354,7 @@ def patch_steps(
     return PatchSteps(steps, (row, column))
 
 
-def filter_head(h: float, reading: Reading = "columns") -> SingleHeadAttention:
+def filter_head(h: float, reading: TokenAxis = "columns") -> SingleHeadAttention:
     """The head of non-local means between single pixels of three colours."""
     queries, keys, values = projections(COLOURS)
     depth = COLOURS + 2

@@ -95,7 +95,7 @@ class Answer(Brief):
         return f"{self.effective:.1f} of {self.keys:,} keys count\nmakes {colour}"
 
 
-class Picture(NamedTuple):
+class AttentionPicture(NamedTuple):
     """A picture of an answer, or of what makes tokens, with its title, equation and lines."""
 
     title: str
@@ -169,15 +169,15 @@ class SideBySide(Brief):
         return means[0].permute(1, 2, 0).numpy().astype(np.uint8)
 
     @property
-    def pictures(self) -> list[Picture]:
+    def pictures(self) -> list[AttentionPicture]:
         """A picture of each answer; then of merging and embedding."""
         return [
             *(
-                Picture(one.title, one.equation, one.lines, self.picture(one))
+                AttentionPicture(one.title, one.equation, one.lines, self.picture(one))
                 for one in self.answers
             ),
-            Picture("patch merging", "", _MERGING, self.merged),
-            Picture("patch embedding", "", _EMBEDDING, self.embedded),
+            AttentionPicture("patch merging", "", _MERGING, self.merged),
+            AttentionPicture("patch embedding", "", _EMBEDDING, self.embedded),
         ]
 
     def plot(self) -> "Figure":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from napari_mst.base.errors import Cancelled
 
-Report = Callable[[float], None]
+ReportShare = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
 
 IsCancelled = Callable[[], bool]
@@ -50,7 +50,7 @@ class Progress:
     >>> progress.check()
     """
 
-    report: Report | None = None
+    report: ReportShare | None = None
     is_cancelled: IsCancelled | None = None
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ class Progress:
 NO_PROGRESS = Progress()
 """Reports to nobody, and is never cancelled."""
 
-ProgressLike = Progress | Report | None
+ProgressLike = Progress | ReportShare | None
 """The progress that a long function takes: a `Progress`, a function of the share done, or none."""
 
 

@@ -46,7 +46,7 @@ _NO_MEMORY = re.compile(b"MemoryError|Cannot allocate memory|failed to map|can't
 ROOM_BYTES = 768 * 2**20
 """Room for Python, the libraries and what they need beside the numbers."""
 
-Answer = tuple[Mapping[str, Any], Iterable[Array]]
+SandboxAnswer = tuple[Mapping[str, Any], Iterable[Array]]
 """The result of a decoder: a description for JSON, and contiguous arrays of numbers.
 
 The description has the `shape` and the `dtype` of the numbers. Where it has their `offset` in the
@@ -75,7 +75,7 @@ def stream(
     Parameters
     ----------
     function
-        `module:name`; it returns an `Answer`, or yields several.
+        `module:name`; it returns an `SandboxAnswer`, or yields several.
     options
         Values that JSON knows.
 
@@ -213,7 +213,7 @@ def is_limited_from_outside() -> bool:
     return True
 
 
-def answers(function: str, path: Path, options: Sequence[Any]) -> Iterator[Answer]:
+def answers(function: str, path: Path, options: Sequence[Any]) -> Iterator[SandboxAnswer]:
     """Call *function* on the file at *path*; yield its results, or a line about its error."""
     module, _, name = function.partition(":")
     try:

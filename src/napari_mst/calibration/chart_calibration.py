@@ -27,7 +27,7 @@ from napari_mst.cube.provenance import BY_CHART
 from napari_mst.photo.cameras import GRID, Acquisition, chart_camera, chart_responses, white_text
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
-Colours = Doubles
+PatchColours = Doubles
 
 # Fitted to two photos of charts, leave-one-patch-out.
 _RIDGE = 0.3
@@ -52,7 +52,7 @@ _NEAR = 0.05  # weighted as in the fit: no patch is left out for less
 
 
 @functools.cache
-def _true_colours(kind: str) -> Colours:
+def _true_colours(kind: str) -> PatchColours:
     """(n, 3): the patches of a *kind* of chart in linear sRGB."""
     return CHARTS[kind].reflectances @ srgb_response(GRID)
 
@@ -70,11 +70,11 @@ class _Colours:
     matrix: tuple[tuple[float, ...], ...] = tuple(map(tuple, np.eye(6, 3).tolist()))
 
     @property
-    def true(self) -> Colours:
+    def true(self) -> PatchColours:
         """(n, 3): the true colours."""
         return _true_colours(self.kind)
 
-    def __call__(self, colours: Colours) -> Colours:
+    def __call__(self, colours: PatchColours) -> PatchColours:
         """The colours (n, 3) as they should be."""
         toned = np.maximum(colours, _SMALL) ** self.gamma * self.gains
         return _roots(toned) @ np.array(self.matrix)
@@ -88,11 +88,11 @@ class _Response:
     shares: tuple[float, ...]
     white: tuple[float, ...]
 
-    def __call__(self, colours: Colours) -> Colours:
+    def __call__(self, colours: PatchColours) -> PatchColours:
         return colours / np.array(self.white)
 
     @property
-    def true(self) -> Colours:
+    def true(self) -> PatchColours:
         """(n, 3): the colours that this camera sees of the patches."""
         return _seen(np.array(self.shares), self.kind)
 
@@ -103,12 +103,12 @@ class _Response:
         return Acquisition(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
 
 
-Correction = _Colours | _Response
-Fit = Callable[[Colours, Mask, str], Correction]
+PatchCorrection = _Colours | _Response
+FitCorrection = Callable[[PatchColours, Mask, str], PatchCorrection]
 """Fits a correction to the colours of the patches in a mask, of a kind of chart."""
 
 
-def _errors(correction: Correction, colours: Colours) -> Doubles:
+def _errors(correction: PatchCorrection, colours: PatchColours) -> Doubles:
     """(n,): how far *colours* of all patches are off after a *correction*, as a share."""
     off = np.abs(correction(colours) - correction.true).mean(axis=1)
     return off / correction.true.mean(axis=1)
@@ -173,7 +173,7 @@ class Calibration:
     chart: Chart
     acquisition: Acquisition | None
     patches: tuple[PatchReport, ...]
-    correction: Correction
+    correction: PatchCorrection
     unused: int = -1
     contradicting: tuple[int, ...] = ()
 
@@ -248,7 +248,7 @@ def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
     """
     photo = as_photo(photo)
     is_linear = photo.encoding == "linear"
-    fit: Fit = _fit_response if is_linear else _fit_colours
+    fit: FitCorrection = _fit_response if is_linear else _fit_colours
     arrangements = chart.arrangements
     seen = [np.maximum(chart_colours(photo, each), _SMALL) for each in arrangements]
     # Cyan lies outside sRGB: its red is below 0.
@@ -296,7 +296,7 @@ def _check(means: PatchReport, title: str) -> None:
         )
 
 
-def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
+def _agreeing(fit: FitCorrection, colours: PatchColours, allowed: Mask, kind: str) -> Mask:
     """The patches among those *allowed* that agree about the colours with most of them.
 
     Least trimmed squares, from all patches and from random halves of them: Rousseeuw and Van
@@ -326,7 +326,7 @@ def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
     return best <= max(_FAR * np.sort(best)[count - 1], _NEAR)
 
 
-def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
+def _fit_colours(colours: PatchColours, used: Mask, kind: str) -> _Colours:
     """The curve and the polynomial that take the *used* patches to their true colours."""
     # The docks, which import this module, are not to wait for it.
     from scipy.optimize import minimize_scalar
@@ -339,7 +339,7 @@ def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
 
 
 def _with_gamma(
-    colours: Colours, used: Mask, kind: str, logarithm: float
+    colours: PatchColours, used: Mask, kind: str, logarithm: float
 ) -> tuple[float, _Colours]:
     """The doubt about the gamma of this *logarithm*, and the best correction with it."""
     gamma = float(np.exp(logarithm))
@@ -361,14 +361,14 @@ def _with_gamma(
     return float(residual + doubt), _Colours(kind, gamma, tuple(gains.tolist()), matrix)
 
 
-def _roots(colours: Colours) -> Colours:
+def _roots(colours: PatchColours) -> PatchColours:
     """(n, 6): the terms of the second degree, which double where the exposure doubles."""
     red, green, blue = colours.T
     mixed = [np.sqrt(red * green), np.sqrt(green * blue), np.sqrt(red * blue)]
     return np.stack([red, green, blue, *mixed], axis=1)
 
 
-def _fit_response(colours: Colours, used: Mask, kind: str) -> _Response:
+def _fit_response(colours: PatchColours, used: Mask, kind: str) -> _Response:
     """The most probable response and the white that explain the *used* patches."""
     patches = CHARTS[kind].reflectances[used]
     shown = colours[used]
@@ -383,7 +383,7 @@ def _fit_response(colours: Colours, used: Mask, kind: str) -> _Response:
     return _Response(kind, tuple(shares.tolist()), tuple(white.tolist()))
 
 
-def _mean_camera(colours: Colours, kind: str) -> _Response:
+def _mean_camera(colours: PatchColours, kind: str) -> _Response:
     """A mean camera, and the exposure that the brightest grey shows."""
     mean = np.zeros_like(chart_responses().spread)
     brightest = CHARTS[kind].greys[0]
@@ -391,12 +391,12 @@ def _mean_camera(colours: Colours, kind: str) -> _Response:
     return _Response(kind, tuple(mean.tolist()), tuple(white.tolist()))
 
 
-def _seen(shares: Doubles, kind: str) -> Colours:
+def _seen(shares: Doubles, kind: str) -> PatchColours:
     """(n, 3): the patches as a camera sees them whose response has these *shares*."""
     return CHARTS[kind].reflectances @ chart_responses().response(shares).T
 
 
-def _shares(patches: Doubles, shown: Colours, weights: Colours) -> Doubles:
+def _shares(patches: Doubles, shown: PatchColours, weights: PatchColours) -> Doubles:
     """The most probable shares of the components, their spread among cameras being normal."""
     data = chart_responses()
     terms = np.einsum("pb,kcb->cpk", patches, data.components) * weights.T[..., None]

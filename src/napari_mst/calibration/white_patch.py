@@ -22,7 +22,7 @@ from napari_mst.photo.cameras import (
 )
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
 
-Place = tuple[int, int] | Rectangle
+PatchPlace = tuple[int, int] | Rectangle
 """Row and column of a pixel; or first row, one past the last, first column, one past the last."""
 
 GREY_CARD = 0.2
@@ -70,7 +70,7 @@ class GreyPatch:
     GreyPatch(place=(120, 80), reflectance=0.18)
     """
 
-    place: Place
+    place: PatchPlace
     reflectance: float = GREY_CARD
 
     def __post_init__(self) -> None:
@@ -182,7 +182,7 @@ def acquisition_from_frame(
     return Acquisition(seen.camera, seen.illuminant, 1 / reflectance)
 
 
-def patch_values(photo: Photo, place: Place, doubts: list[str] | None = None) -> Doubles:
+def patch_values(photo: Photo, place: PatchPlace, doubts: list[str] | None = None) -> Doubles:
     """(3,): the median of a patch, in linear shares of full scale.
 
     A patch that is clipped, dark or uneven is refused, or, with a list of *doubts*, believed: the
@@ -208,7 +208,7 @@ def patch_values(photo: Photo, place: Place, doubts: list[str] | None = None) ->
     return np.median(values, axis=1)
 
 
-def _rectangle(photo: Photo, place: Place) -> Rectangle:
+def _rectangle(photo: Photo, place: PatchPlace) -> Rectangle:
     if len(place) == 4:
         return place
     row, column = place

@@ -20,7 +20,7 @@ from napari_mst.cli.photo_options import (
     PhotoOptions,
     load_reconstructor,
 )
-from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, Pixel
+from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, PixelOption
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -41,14 +41,14 @@ def save_attention(
     overwrite: bool = False,
     model: str = DEFAULT_MODEL,
     options: Annotated[RunOptions, ("device", "precision", "region")] = DEFAULTS,
-    pixel: tuple[Pixel, ...] = (),
+    pixel: tuple[PixelOption, ...] = (),
     map: tuple[Annotated[str, OVERLAYS], ...] = (),
     block: str = "",
     head: int = 0,
     key: int | None = None,
     query: int | None = None,
     mean: bool = False,
-    side_by_side: Pixel | None = None,
+    side_by_side: PixelOption | None = None,
     taken: AcquisitionAnswers = UNANSWERED,
 ) -> None:
     """Save the attention of a model to a photo, and print the path of the file.

@@ -10,7 +10,7 @@ from napari_mst.base import atomic_save
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.photo_options import load_reconstructor
-from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, Pixel
+from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, PixelOption
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.formats.zarr.writing import CubeClip
@@ -24,7 +24,7 @@ def reconstruct_frames(
     output: Output = None,
     overwrite: bool = False,
     steady: bool = False,
-    at: tuple[Pixel, ...] = (),
+    at: tuple[PixelOption, ...] = (),
     model: str = DEFAULT_MODEL,
     options: RunOptions = DEFAULTS,
 ) -> None:
@@ -61,7 +61,7 @@ def reconstruct_frames(
     # It imports torch.
     from napari_mst.batch.clips import reconstruct_clip, write_clip
 
-    spectra: dict[Pixel, list[Spectrum]] = {pixel: [] for pixel in at}
+    spectra: dict[PixelOption, list[Spectrum]] = {pixel: [] for pixel in at}
 
     def noted(clip: CubeClip) -> Iterator[SpectralCube | None]:
         for number, (cube, when) in enumerate(zip(clip.cubes, clip.seconds, strict=True)):

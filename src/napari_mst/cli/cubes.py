@@ -21,7 +21,7 @@ from napari_mst.base.atomic_save import check_targets
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.shared_options import Output, Pixel, opened
+from napari_mst.cli.shared_options import Output, PixelOption, opened
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.formats import check_target, write_cube
@@ -66,7 +66,7 @@ def convert(
 def read_pixels(
     cube: Path,
     *,
-    at: tuple[Pixel, ...],
+    at: tuple[PixelOption, ...],
     window: int = 1,
     output: Output = None,
     overwrite: bool = False,

@@ -15,12 +15,12 @@ from napari_mst.calibration.grey_scale import GreyScale, calibrate_greys
 from napari_mst.calibration.white_patch import (
     GREY_CARD,
     GreyPatch,
-    Place,
+    PatchPlace,
     acquisition_from_frame,
     acquisition_from_patch,
 )
 from napari_mst.cli.console import note, report
-from napari_mst.cli.shared_options import Pixel, pixel_of, placed
+from napari_mst.cli.shared_options import PixelOption, pixel_of, placed
 from napari_mst.cube import SpectralCube
 from napari_mst.models.cards import model_for
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Acquisition, matching_camera
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 
-def place(text: str) -> Place:
+def place(text: str) -> PatchPlace:
     """A pixel from "120,80", or a rectangle from "100:140,60:100"."""
     return rectangle(text) if ":" in text else pixel_of(text)
 
 
-def _where(text: str) -> Place | str:
+def _where(text: str) -> PatchPlace | str:
     """The word "estimate", or the place of a grey patch."""
     return text if text == ESTIMATED else place(text)
 
@@ -106,18 +106,18 @@ class AcquisitionAnswers:
     """
 
     linear: bool = False
-    balance: tuple[Annotated[Place | str, _where], ...] = ()
+    balance: tuple[Annotated[PatchPlace | str, _where], ...] = ()
     patch_reflectance: tuple[float, ...] = ()
     camera: str = ""
     illuminant: str = ""
     light_spectra: Path | None = None
     white: float = 0.0
     unbalanced: bool = False
-    white_patch: Annotated[Place, place] | None = None
+    white_patch: Annotated[PatchPlace, place] | None = None
     patch_photo: Path | None = None
     white_frame: Path | None = None
     dark_frame: Path | None = None
-    chart: tuple[Pixel, Pixel, Pixel, Pixel] | None = None
+    chart: tuple[PixelOption, PixelOption, PixelOption, PixelOption] | None = None
     find_chart: bool = False
     chart_kind: Annotated[str, CHARTS] = next(iter(CHARTS))
     chart_photo: Path | None = None

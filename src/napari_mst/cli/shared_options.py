@@ -28,11 +28,11 @@ def pixel_of(text: str) -> tuple[int, int]:
         raise ValueError(f"expected a pixel like 120,80, got {text[:40]!r}") from None
 
 
-Pixel = Annotated[tuple[int, int], pixel_of]
+PixelOption = Annotated[tuple[int, int], pixel_of]
 """Row and column of an image."""
 
 
-def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[Pixel, Spectrum]]:
+def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[PixelOption, Spectrum]]:
     """The *spectra* of a *file*, each behind its row and column; `SpectrumError` without these."""
     found = []
     for spectrum in spectra:

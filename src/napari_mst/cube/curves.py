@@ -35,7 +35,7 @@ BAND_INDEX = "band"
 MAX_BYTES = 64 * 2**20
 """Most bytes of a table: as lists of text it takes many times as much memory."""
 
-Row = tuple[int, list[str]]
+TableRow = tuple[int, list[str]]
 """The number of a line, and its cells."""
 
 # The power of ten that takes a length in this unit to nm.

@@ -14,7 +14,7 @@ from napari_mst.cube.curves import (
     AXIS,
     BAND_INDEX,
     WAVENUMBER,
-    Row,
+    TableRow,
     plain,
     power_by_range,
     power_of,
@@ -28,19 +28,19 @@ _HEADINGS = 200  # rows that are searched for wavelengths
 _OF_SAMPLES = (re.compile("name|title|label", re.IGNORECASE), re.compile("id|sample|spectr", re.I))
 _OF_PAIRS = re.compile(r"wave|lambda|\bwl\b|^\W*(x|[nu\u00b5]m)\W*\d*$", re.IGNORECASE)
 
-Layout = Callable[[Sequence[Row], str], list[Row] | None]
+Layout = Callable[[Sequence[TableRow], str], list[TableRow] | None]
 """The rows of a file of a name in the usual layout; None if this is not theirs.
 
 Raises `CubeFileError` if they can be read in two ways.
 """
 
 
-def first_numeric(rows: Sequence[Row]) -> int | None:
+def first_numeric(rows: Sequence[TableRow]) -> int | None:
     """The first row of a wavelength, then numbers and blanks."""
     return next((at for at, (_, cells) in enumerate(rows) if _starts(cells)), None)
 
 
-def without_text_below(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+def without_text_below(rows: Sequence[TableRow]) -> tuple[list[TableRow], list[str]]:
     """The *rows* of a table without the text below it, and a note about it.
 
     A last row that begins with a number is a damaged one, and stays.
@@ -52,7 +52,7 @@ def without_text_below(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     return list(rows[: last + 1]), [f"Text below the table was left out ({len(below)} rows)."]
 
 
-def spectra_in_rows(rows: Sequence[Row], name: str) -> list[Row] | None:
+def spectra_in_rows(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
     """A spectrum in each row, and wavelengths in the heading, beside facts about the samples.
 
     EcoSIS, pandas, R (`X400`) and CGATS (`SPECTRAL_NM380`, `nm380`) write such tables.
@@ -88,7 +88,7 @@ def spectra_in_rows(rows: Sequence[Row], name: str) -> list[Row] | None:
     return None
 
 
-def pairs(rows: Sequence[Row], name: str) -> list[Row] | None:
+def pairs(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
     """A column of wavelengths before each column of values, as of Cary and Shimadzu."""
     start = first_numeric(rows)
     if start is None:
@@ -198,7 +198,7 @@ def _unit_beside(cell: str) -> str:
     return ""
 
 
-def _has_axis_in_column(title: Sequence[str], body: Sequence[Row], run: range) -> bool:
+def _has_axis_in_column(title: Sequence[str], body: Sequence[TableRow], run: range) -> bool:
     """True if the first column holds wavelengths, or is said to."""
     cells = [row[0] for _, row in body]
     # Without names, the first row is one of numbers as well.
@@ -207,7 +207,7 @@ def _has_axis_in_column(title: Sequence[str], body: Sequence[Row], run: range) -
     return is_numeric and (_is_axis(cells) or bool(AXIS.search(title[0])))
 
 
-def _filled(rows: Sequence[Row], run: range) -> list[Row]:
+def _filled(rows: Sequence[TableRow], run: range) -> list[TableRow]:
     """The *rows* from the first to the last that has numbers in the columns of *run*."""
 
     def has_numbers(cells: list[str]) -> bool:
@@ -218,7 +218,7 @@ def _filled(rows: Sequence[Row], run: range) -> list[Row]:
     return list(rows[places[0] : places[-1] + 1]) if places else []
 
 
-def _column(body: Sequence[Row], place: int, name: str) -> list[str]:
+def _column(body: Sequence[TableRow], place: int, name: str) -> list[str]:
     """The cells of a column of numbers; blanks at the ends of rows may be missing."""
     cells = []
     for line, row in body:
@@ -230,7 +230,7 @@ def _column(body: Sequence[Row], place: int, name: str) -> list[str]:
     return cells
 
 
-def _sample_names(title: Sequence[str], body: Sequence[Row], run: range) -> list[str]:
+def _sample_names(title: Sequence[str], body: Sequence[TableRow], run: range) -> list[str]:
     """A name for each row of *body*, from a column beside the *run* that has one for each."""
     width = max(len(cells) for _, cells in body)
     named = [*title, *[""] * (width - len(title))]

@@ -105,7 +105,7 @@ class Lazy:
         self.dtype = np.dtype(dtype)
         self.size = prod(shape)
         self.nbytes = self.size * self.dtype.itemsize
-        self.tiles: dict[Place, Array] = {}
+        self.tiles: dict[ChunkPlace, Array] = {}
         self.coarse: Array | None = None
         self._read = read
 
@@ -257,7 +257,7 @@ class Level(Lazy):
         shape = (bands, -(-height // step), -(-width // step))
         super().__init__(numbers.name, shape, numbers.dtype, self._drawn)
         self.numbers, self.coarse, self.step = numbers, coarse, step
-        self.on_missing: Callable[[Sequence[Place]], object] = len
+        self.on_missing: Callable[[Sequence[ChunkPlace]], object] = len
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and all(isinstance(item, slice) for item in key):
@@ -271,7 +271,7 @@ class Level(Lazy):
         drawn: Array = coarse[bands.start : bands.stop : bands.step, down[:, None], across]
         if self.step > 1:
             return drawn
-        missing = list[Place]()
+        missing = list[ChunkPlace]()
         _, height, width = self.numbers.sides
         for down_cut, across_cut in product(cuts(rows, height), cuts(columns, width)):
             place = (0, down_cut[0], across_cut[0])
@@ -311,7 +311,7 @@ def _indexed(item: Any, size: int) -> tuple[Any, range]:
 # ------------------------------------------------------------------------------------- in tiles
 
 
-Place = tuple[int, ...]
+ChunkPlace = tuple[int, ...]
 """The number of a tile along each axis."""
 
 
@@ -326,10 +326,10 @@ def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
     across = -(-numbers.shape[2] // sides[2])
     budget = max(1, KEPT_BYTES // tile_bytes)
     limit = free_host_memory() // 4 // tile_bytes
-    tiles: dict[Place, Array] = {}
+    tiles: dict[ChunkPlace, Array] = {}
     lock = Lock()
 
-    def known(places: Sequence[Place]) -> dict[Place, Array]:
+    def known(places: Sequence[ChunkPlace]) -> dict[ChunkPlace, Array]:
         looked_up = ((place, tiles.get(place)) for place in places)
         return {place: tile for place, tile in looked_up if tile is not None}
 
@@ -370,7 +370,7 @@ def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
 
 
 def _fetch(
-    missing: list[Place], numbers: Lazy, sides: Sequence[int], tiles: dict[Place, Array]
+    missing: list[ChunkPlace], numbers: Lazy, sides: Sequence[int], tiles: dict[ChunkPlace, Array]
 ) -> None:
     """Read the *missing* tiles of *numbers* into *tiles*."""
     if not missing:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from napari_mst.base.arrays import Doubles, Floats, Mask, doubles
 from napari_mst.cube.illuminants import DAYLIGHT, Light, render_lab
 
-Cube = Floats
+CubeData = Floats
 """(B, H, W) numbers."""
 
 DARK = 0.02
@@ -25,7 +25,7 @@ CORE_MEAN = 0.05
 """Mean reflectance from which on a pixel is bright enough to count for `core_mrae`."""
 
 
-def mrae(estimate: Cube, reference: Cube, dark: float = DARK) -> float:
+def mrae(estimate: CubeData, reference: CubeData, dark: float = DARK) -> float:
     """Mean relative absolute error |e - r| / r; NaN if no pixel counts.
 
     Pixels count whose *reference* exceeds *dark* in all bands.
@@ -33,7 +33,7 @@ def mrae(estimate: Cube, reference: Cube, dark: float = DARK) -> float:
     return _relative(estimate, reference, np.all(reference > dark, axis=0))
 
 
-def core_pixels(reference: Cube, dark: float = DARK) -> Mask:
+def core_pixels(reference: CubeData, dark: float = DARK) -> Mask:
     """The mask (H, W) of pixels that count for `core_mrae`.
 
     The mean of their *reference* is at least `CORE_MEAN`, and all its bands exceed *dark*.
@@ -48,29 +48,29 @@ def core_bands(wavelengths: ArrayLike) -> Mask:
     return (at >= CORE[0]) & (at <= CORE[1])
 
 
-def core_mrae(estimate: Cube, reference: Cube, wavelengths: ArrayLike) -> float:
+def core_mrae(estimate: CubeData, reference: CubeData, wavelengths: ArrayLike) -> float:
     """`mrae` where a photo says something: in `core_bands`, over `core_pixels`; NaN if none."""
     bands = core_bands(wavelengths)
     return _relative(estimate[bands], reference[bands], core_pixels(reference))
 
 
-def _relative(estimate: Cube, reference: Cube, lit: Mask) -> float:
+def _relative(estimate: CubeData, reference: CubeData, lit: Mask) -> float:
     expected = reference[:, lit].astype(np.float64)
     return _mean(np.abs(estimate[:, lit] - expected) / expected)
 
 
-def rmse(estimate: Cube, reference: Cube) -> float:
+def rmse(estimate: CubeData, reference: CubeData) -> float:
     """Root mean squared error over all pixels and bands, in the unit of the cubes."""
     return float(np.sqrt(np.mean(np.square(estimate.astype(np.float64) - reference))))
 
 
-def psnr(estimate: Cube, reference: Cube, peak: float = 1.0) -> float:
+def psnr(estimate: CubeData, reference: CubeData, peak: float = 1.0) -> float:
     """Peak signal-to-noise ratio in dB over all pixels and bands; infinite for equal cubes."""
     error = rmse(estimate, reference)
     return float(20 * np.log10(peak / error)) if error else float("inf")
 
 
-def spectral_angles(estimate: Cube, reference: Cube, dark: float = DARK) -> Doubles:
+def spectral_angles(estimate: CubeData, reference: CubeData, dark: float = DARK) -> Doubles:
     """Angle between the two spectra of each pixel in degrees, (H, W).
 
     It is NaN where the reference's mean is not above *dark*, or a spectrum is zero.
@@ -84,7 +84,7 @@ def spectral_angles(estimate: Cube, reference: Cube, dark: float = DARK) -> Doub
     return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
-def spectral_angle(estimate: Cube, reference: Cube, dark: float = DARK) -> float:
+def spectral_angle(estimate: CubeData, reference: CubeData, dark: float = DARK) -> float:
     """Mean of `spectral_angles` over the pixels that have one, in degrees; NaN if none.
 
     The usual label is SAM.
@@ -94,7 +94,7 @@ def spectral_angle(estimate: Cube, reference: Cube, dark: float = DARK) -> float
 
 
 def colour_difference(
-    estimate: Cube, reference: Cube, wavelengths: ArrayLike, light: Light = DAYLIGHT
+    estimate: CubeData, reference: CubeData, wavelengths: ArrayLike, light: Light = DAYLIGHT
 ) -> float:
     """Mean CIEDE2000 between the colours of two reflectance cubes under *light*, all pixels."""
     first = render_lab(estimate, wavelengths, light)

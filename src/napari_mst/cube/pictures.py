@@ -86,7 +86,7 @@ class Recipe:
     tone: Tone = AS_IT_IS
 
 
-Part = tuple[slice, slice]
+Slices = tuple[slice, slice]
 """Rows and columns of the image, perhaps only each *n*-th."""
 
 WHOLE = (slice(None), slice(None))
@@ -260,7 +260,7 @@ def _sample(cube: PlainCube, recipe: Recipe) -> Singles:
 
 
 def paint(
-    cube: PlainCube, recipe: Recipe, part: Part = WHOLE, progress: Progress = NO_PROGRESS
+    cube: PlainCube, recipe: Recipe, part: Slices = WHOLE, progress: Progress = NO_PROGRESS
 ) -> Codes:
     """The picture of *part* of *cube* by *recipe*, (H, W, 3) sRGB; black where nothing is known.
 
@@ -281,7 +281,7 @@ def paint(
     return picture
 
 
-def _mixed(cube: PlainCube, recipe: Recipe, part: Part) -> Singles:
+def _mixed(cube: PlainCube, recipe: Recipe, part: Slices) -> Singles:
     """Linear red, green and blue of *part*, (3, k, W); NaN where a number is missing."""
     planes = planes_of(cube.data, recipe.bands.tolist(), *part)
     values = known(planes, cube.metadata).astype(np.float32, copy=False)

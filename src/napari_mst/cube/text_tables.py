@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from napari_mst.base.errors import mismatch, shown
-from napari_mst.cube.curves import AXIS, Curves, Row, axis, plain, value_of
+from napari_mst.cube.curves import AXIS, Curves, TableRow, axis, plain, value_of
 from napari_mst.cube.layouts import LAYOUTS, first_numeric, unit_word, without_text_below
 from napari_mst.cube.spectrometers import as_table
 
@@ -76,7 +76,7 @@ def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> 
 
 def _split(
     text: str, name: str, columns: int | None
-) -> tuple[dict[str, list[str]], str, list[str], list[Row], list[str]]:
+) -> tuple[dict[str, list[str]], str, list[str], list[TableRow], list[str]]:
     """A table: its `#` rows by their first cell, all text above it, headings, body, and notes."""
     rows, mark = _rows(text, name)
     records = {cells[0].lstrip("# "): cells for _, cells in rows if cells[0].startswith("#")}
@@ -115,7 +115,7 @@ def _split(
     return records, heading, names, body, notes
 
 
-def _rows(text: str, name: str) -> tuple[list[Row], str]:
+def _rows(text: str, name: str) -> tuple[list[TableRow], str]:
     """The rows of a text that are not blank, and the mark between their cells."""
     mark = _mark_of(text)
     lines: Iterable[list[str]] = csv.reader(io.StringIO(text), delimiter=mark)
@@ -154,7 +154,7 @@ def _numbers_in(line: str, mark: str) -> int:
     return sum(bool(cell.strip()) and value_of(cell.strip(' "')) is not None for cell in cells)
 
 
-def _is_cut(body: Sequence[Row], width: int) -> bool:
+def _is_cut(body: Sequence[TableRow], width: int) -> bool:
     """True if rows are longer than *width*, and all cells may be halves of numbers."""
     longest = max((len(cells) for _, cells in body), default=0)
     cells = (cell.strip() for _, row in body for cell in row)
@@ -170,7 +170,7 @@ def _names(title: list[str], width: int, mark: str) -> list[str]:
     return _padded(["", " ".join(title) if width == 2 else ""], width)
 
 
-def _numbers(row: Row, name: str) -> list[float]:
+def _numbers(row: TableRow, name: str) -> list[float]:
     """The numbers of a row; NaN for a blank cell."""
     line, cells = row
     values = []

@@ -3,15 +3,15 @@
 import numpy as np
 
 from napari_mst.base.arrays import Doubles
-from napari_mst.denoising.numpy_kernel import Block, Tile
+from napari_mst.denoising.numpy_kernel import ImageBlock, Tile
 from napari_mst.denoising.numpy_kernel import attend as by_numpy
-from napari_mst.engine.kernels.non_local import Images, Place, attend
+from napari_mst.engine.kernels.non_local import Images, TilePlace, attend
 
 
-class CompiledBlock:
+class CompiledTile:
     """A *block* as the kernel takes it, and its tiles by the kernel."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: ImageBlock) -> None:
         rest = block.image - block.image.astype(np.float32)
         numbers = np.array([block.free, block.scale])
         given = block.image, rest, block.values, block.taps, numbers
@@ -34,7 +34,7 @@ class CompiledBlock:
 
     def attend(self, tile: Tile) -> Doubles:
         """Compute `numpy_kernel.attend`, with the same bits wherever a pixel lies in a tile."""
-        place = Place(tile.top, tile.left, tile.bottom - tile.top, tile.right - tile.left)
+        place = TilePlace(tile.top, tile.left, tile.bottom - tile.top, tile.right - tile.left)
         totals = np.zeros((self._images.planes, place.height, place.width))
         attend(self._images, place, totals.ctypes.data)
         return totals
@@ -44,6 +44,6 @@ def largest_error() -> float:
     """The largest error of the kernel against NumPy, on a small random image."""
     generator = np.random.default_rng(0)
     image, values = generator.random((3, 13, 24)), generator.random((2, 11, 22))
-    block = Block(image, values, np.array([0.25, 0.5, 0.25]), 1, -3.0, 0.1)
+    block = ImageBlock(image, values, np.array([0.25, 0.5, 0.25]), 1, -3.0, 0.1)
     tile = Tile(2, 7, 1, 20)
-    return float(np.abs(CompiledBlock(block).attend(tile) - by_numpy(block, tile)).max())
+    return float(np.abs(CompiledTile(block).attend(tile) - by_numpy(block, tile)).max())

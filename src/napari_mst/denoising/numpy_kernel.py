@@ -12,7 +12,7 @@ import numpy as np
 from napari_mst.base.arrays import Doubles
 
 
-class Block(NamedTuple):
+class ImageBlock(NamedTuple):
     """Some pixels, and all that they look at.
 
     Attributes
@@ -54,7 +54,7 @@ class Tile(NamedTuple):
         return rows, slice(self.left + right, self.right + right + more)
 
 
-def attend(block: Block, tile: Tile) -> Doubles:
+def attend(block: ImageBlock, tile: Tile) -> Doubles:
     """The sums (K, rows, columns) of the values of *block*, by their weights."""
     distance, border = block.distance, len(block.taps) - 1
     here = block.image[:, *tile.moved(distance, distance, border)]

@@ -16,10 +16,10 @@ import numpy as np
 from napari_mst.base.arrays import Array, Doubles, Mask
 from napari_mst.base.errors import DenoisingError
 from napari_mst.base.progress import Progress
-from napari_mst.denoising.numpy_kernel import Block, Tile, attend
+from napari_mst.denoising.numpy_kernel import ImageBlock, Tile, attend
 from napari_mst.engine.kernels import fault_of
 
-ReadRows = Callable[[int, int], Array]
+ReadImageRows = Callable[[int, int], Array]
 """Start and stop -> these rows of an image, (C, stop - start, W)."""
 
 Attend = Callable[[Tile], Doubles]
@@ -97,7 +97,7 @@ class Filter:
 
 
 def non_local_rows(
-    image: ReadRows, values: ReadRows, is_known: Mask, using: Filter, progress: Progress
+    image: ReadImageRows, values: ReadImageRows, is_known: Mask, using: Filter, progress: Progress
 ) -> Iterator[tuple[slice, Doubles]]:
     """The means (K, rows, W) of *values* by the patches of *image*, band of rows by band of rows.
 
@@ -126,7 +126,7 @@ def non_local_rows(
 
 
 def averaged(
-    image: ReadRows, values: Array, is_known: Mask, using: Filter, progress: Progress
+    image: ReadImageRows, values: Array, is_known: Mask, using: Filter, progress: Progress
 ) -> Array:
     """The means (K, H, W) of *values* by the patches of *image*, of the type of the values."""
     means = np.empty_like(values)
@@ -169,7 +169,9 @@ def _band(
     return np.concatenate(rows, axis=1)
 
 
-def _block(image: ReadRows, values: ReadRows, is_known: Mask, using: Filter, rows: range) -> Block:
+def _block(
+    image: ReadImageRows, values: ReadImageRows, is_known: Mask, using: Filter, rows: range
+) -> ImageBlock:
     """Some *rows* with all that they look at."""
     border, distance, shape = using.border, using.distance, is_known.shape
     first = max(rows.start - distance, 0)
@@ -185,7 +187,7 @@ def _block(image: ReadRows, values: ReadRows, is_known: Mask, using: Filter, row
     beyond = first - rows.start + distance, rows.stop + distance - last
     padding = (0, 0), beyond, (distance, distance)
     channels = len(reflected)
-    return Block(
+    return ImageBlock(
         image=np.pad(reflected.astype(np.float64), padding),
         values=np.pad(numbers.astype(np.float64), padding),
         taps=using.taps,
@@ -209,13 +211,13 @@ def _tiles(height: int, width: int, distance: int) -> list[Tile]:
 
 
 @cache
-def _fastest() -> Callable[[Block], Attend]:
+def _fastest() -> Callable[[ImageBlock], Attend]:
     """The fastest way to attend in a block."""
     if find_spec("numba") is not None:
-        from napari_mst.denoising.kernel import CompiledBlock, largest_error
+        from napari_mst.denoising.kernel import CompiledTile, largest_error
 
         fault = fault_of(largest_error)
         if not fault:
-            return lambda block: CompiledBlock(block).attend
+            return lambda block: CompiledTile(block).attend
         logger.info("Photos are denoised without the compiled kernel (%s), slower.", fault)
     return lambda block: partial(attend, block)

@@ -120,7 +120,7 @@ ReadRows = Callable[[int, int], Singles]
 """Start and stop -> these rows as the network expects them: (in_bands, stop - start, W) float32."""
 
 
-Fold = Callable[[Pass, Tensor, int], Any]
+FoldStatistic = Callable[[Pass, Tensor, int], Any]
 """Makes what later passes use of the total of a pass's statistic, and of its number of pixels."""
 
 
@@ -148,7 +148,7 @@ class PhotoRows(NamedTuple):
     rows: ReadRows
     height: int
     width: int
-    fold: Fold = fold_alone
+    fold: FoldStatistic = fold_alone
     own: Sequence[Window] | None = None
 
 

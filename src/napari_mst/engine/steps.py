@@ -17,7 +17,7 @@ from napari_mst.engine.schedule import Schedule, Sweep, schedule, thrifty
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.networks.network import PHOTO, Pass, Program
 
-Read = Callable[[str, Window], Tensor]
+ReadMap = Callable[[str, Window], Tensor]
 """The features (1, C, h, w) of a window of a map that is kept, or of the photo."""
 
 
@@ -38,7 +38,7 @@ none.
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class WindowReading:
     """A map that a step reads.
 
     Attributes
@@ -79,7 +79,7 @@ class Step:
     """One pass, or several in one fast path."""
 
     passes: tuple[Pass, ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[WindowReading, ...]
     fast_path: FastPath | None
 
     @property
@@ -151,7 +151,7 @@ def step_of(passes: tuple[Pass, ...], fast_path: FastPath | None) -> Step:
 
     A fast path reads a halo of the first map only; a plain pass reads one of all its maps.
     """
-    readings: list[Reading] = []
+    readings: list[WindowReading] = []
     scale, written = Fraction(1), {each.writes for each in passes}
     for each in reversed(passes):
         scale = scale * each.scale
@@ -160,7 +160,7 @@ def step_of(passes: tuple[Pass, ...], fast_path: FastPath | None) -> Step:
         own = []
         for name in outside:
             has_halo = fast_path is None or name == passes[0].reads[0]
-            own.append(Reading(name, each.halo if has_halo else 0, scale, align))
+            own.append(WindowReading(name, each.halo if has_halo else 0, scale, align))
         readings = own + readings
     return Step(passes, tuple(readings), fast_path)
 
@@ -200,7 +200,7 @@ def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) ->
     steps = []
     for each in program.passes:
         # A run begins at whole pixels of a smaller map; what a pixel depends on need not.
-        readings = (Reading(name, each.halo, each.scale, each.align) for name in each.reads)
+        readings = (WindowReading(name, each.halo, each.scale, each.align) for name in each.reads)
         steps.append(Step((each,), tuple(readings), None))
     return needs(steps, {program.output.writes: window}, sizes).get(PHOTO, Window(0, 0, 0, 0))
 

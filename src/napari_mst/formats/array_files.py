@@ -89,7 +89,7 @@ Arrays = Mapping[str, StoredArray]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCube:
     """The cube of a file of arrays.
 
     Attributes
@@ -117,7 +117,7 @@ class Found:
 
 def find_cube(
     file: str, arrays: Arrays, variable: str | None, band_axis: int | None, bands: int = 0
-) -> Found:
+) -> FoundCube:
     """The cube among the *arrays* of the *file*, and what the others say about it.
 
     Parameters
@@ -155,7 +155,7 @@ def find_cube(
     # Wavelengths of another axis than that of the bands describe none of them.
     texts = texts if len(texts) == array.shape[axis] else []
     about = dict(array.attributes) | _scaling_beside(arrays, name, axis, warnings)
-    return Found(name, axis, texts, unit if texts else "", fields, about, warnings)
+    return FoundCube(name, axis, texts, unit if texts else "", fields, about, warnings)
 
 
 def cube_name(file: str, arrays: Arrays, chosen: str | None) -> str:

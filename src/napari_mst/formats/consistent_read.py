@@ -11,12 +11,12 @@ from napari_mst.base.errors import CubeFileError, SaveError, shown
 ATTEMPTS = 5
 """Number of times that a read is tried, where saves come in between."""
 
-State = TypeVar("State")
+FileState = TypeVar("FileState")
 Contents = TypeVar("Contents")
 
 
 def read_consistently(
-    state: Callable[[], State | None], read: Callable[[State], Contents]
+    state: Callable[[], FileState | None], read: Callable[[FileState], Contents]
 ) -> Contents | None:
     """Read while the *state* stays the same; None if it never does.
 

@@ -35,7 +35,7 @@ from napari_mst.networks.vision_transformer import build_vision_transformer
 
 __all__ = ["NETWORKS", "Kind", "Network"]
 
-State = Mapping[str, Tensor]
+StateDict = Mapping[str, Tensor]
 """The weights of a network by name."""
 
 OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
@@ -65,14 +65,14 @@ class Kind:
     """
 
     title: str
-    recognises: Callable[[State], bool]
-    build: Callable[[State], Network]
+    recognises: Callable[[StateDict], bool]
+    build: Callable[[StateDict], Network]
     conventions: Mapping[str, Any] = field(default_factory=lambda: OURS)
     taken_as: str = "trained by napari-mst, linear light"
     new: Mapping[str, Callable[[], Network]] = field(default_factory=dict)
 
 
-def _marked(mark: str) -> Callable[[State], bool]:
+def _marked(mark: str) -> Callable[[StateDict], bool]:
     """Recognises a state dict with a key that begins with the pattern *mark*."""
     return lambda state: any(re.match(mark, key) for key in state)
 
@@ -89,7 +89,7 @@ def _published(
     The class *network* takes keys with *renames*. It makes what is *new*, if nothing else does.
     """
 
-    def build(state: State) -> Network:
+    def build(state: StateDict) -> Network:
         weights = renamed(state, renames)
         return loaded(title, lambda: network.of(weights), weights)
 

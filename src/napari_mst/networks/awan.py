@@ -75,7 +75,7 @@ class Sum(Plus):
         return self.activation(super().__call__(x, *others))
 
 
-class Block(nn.Module):
+class AWANBlock(nn.Module):
     """Two convolutions of x as a residual, and two more, with a weighting between them.
 
     The features before the weighting are added to those of the next block.
@@ -161,7 +161,7 @@ class AWAN(Network):
         self.head_conv2D, self.tail_conv2D = (Reflecting(features, features) for _ in range(2))
         self.output_conv2D = Reflecting(features, out_bands)
         self.input_prelu2D, self.output_prelu2D = nn.PReLU(), nn.PReLU()
-        self.backbone: Any = nn.ModuleList(Block(features) for _ in range(blocks))
+        self.backbone: Any = nn.ModuleList(AWANBlock(features) for _ in range(blocks))
         self.tail_nonlocal = nn.ModuleDict({"non_local": NonLocal(out_bands)})
 
     def program(self) -> Program:

@@ -21,7 +21,7 @@ from napari_mst.networks.pixelwise import (
     OFFSET,
     Layers,
     OnePixel,
-    Start,
+    PixelwiseStart,
     colour_features,
 )
 
@@ -117,12 +117,12 @@ class CameraNetwork(OnePixel):
         others = [each for each in self.hidden if isinstance(each, nn.Linear)]
         return [first, *((each.weight.double(), each.bias.double()) for each in others)]
 
-    def start(self) -> Start:
+    def start(self) -> PixelwiseStart:
         """The linear estimate of the first camera, where it is sane."""
         floor = _FLOOR / 3
         # Large numbers cancel out in the product: it is rounded once, at the end.
         linear = self.factors.double() @ self.linear[0].double()
-        return Start(linear, floor, floor * OFFSET, _CEILING, bend=1.0)
+        return PixelwiseStart(linear, floor, floor * OFFSET, _CEILING, bend=1.0)
 
     def linear_estimate(self) -> Tensor:
         """The best linear estimate of the camera, (N, B, 3)."""

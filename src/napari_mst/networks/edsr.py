@@ -16,7 +16,7 @@ from napari_mst.networks.network import Network, Program
 from napari_mst.networks.shared_modules import Chain, near
 
 
-class Residual(nn.Module):
+class ResidualBlock(nn.Module):
     """x + two 3x3 convolutions of x, with ReLU between them."""
 
     def __init__(self, features: int) -> None:
@@ -42,7 +42,7 @@ class EDSR(Network):
     ) -> None:
         super().__init__()
         self.in_bands, self.out_bands = in_bands, out_bands
-        residuals = [Residual(features) for _ in range(blocks)]
+        residuals = [ResidualBlock(features) for _ in range(blocks)]
         self.head = nn.Sequential(near(in_bands, features))
         self.body: Any = nn.Sequential(*residuals, near(features, features))
         self.tail = nn.Sequential(near(features, out_bands))

@@ -22,7 +22,7 @@ _MULTIPLE = 16
 _SLOPE = 0.2
 
 
-class Block(nn.Module):
+class HINetBlock(nn.Module):
     """Two convolutions and a residual. With a *norm*, half of the features between are normalised.
 
     With *others*, convolutions of two maps of the first U-shape are added.
@@ -81,7 +81,7 @@ class UShape(nn.Module):
         super().__init__()
         levels = [width << level for level in range(depth)]
         self.down_path: Any = nn.ModuleList(
-            Block(before, after, norm=True, others=others and after < levels[-1])
+            HINetBlock(before, after, norm=True, others=others and after < levels[-1])
             for before, after in pairwise([width, *levels])
         )
         self.up_path: Any = nn.ModuleList()
@@ -90,7 +90,7 @@ class UShape(nn.Module):
             block.downsample = nn.Conv2d(channels, channels, 4, 2, 1, bias=False)
         for channels in reversed(levels[:-1]):
             up = nn.ConvTranspose2d(2 * channels, channels, 2, 2)
-            block = Block(2 * channels, channels)
+            block = HINetBlock(2 * channels, channels)
             self.up_path.append(nn.ModuleDict({"up": up, "conv_block": block}))
             self.skip_conv.append(near(channels, channels))
 

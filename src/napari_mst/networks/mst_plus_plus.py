@@ -19,7 +19,7 @@ from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.attention.kinds import (
     ATTENTIONS,
     Block,
-    Place,
+    BlockPlace,
     check_geometry,
     geometry_of,
 )
@@ -165,7 +165,7 @@ class MSTPlusPlus(Network):
         index = self._blocks_made % 5
         self._blocks_made += 1
         has_norm = bool(parameters.norm_before_attention)
-        return parameters.kind.make(Place(channels, heads, parameters.window, has_norm, index))
+        return parameters.kind.make(BlockPlace(channels, heads, parameters.window, has_norm, index))
 
     def make_down(self, channels: int) -> nn.Module:
         """Halves a map of the U-shapes; a subclass may take `ConvolutionMerging`."""

@@ -32,7 +32,7 @@ OFFSET = 1e-3
 """Linear light that is added where colours are divided by brightness."""
 
 
-class Start(NamedTuple):
+class PixelwiseStart(NamedTuple):
     """The spectra that a network starts from, and how its layers change them.
 
     From a pixel of three colours (r, g, b) the start is *matrix* x pixel, but at least
@@ -77,7 +77,7 @@ class OnePixel(Network):
         """Four layers, in float64, from the `colour_features` of a pixel to B numbers."""
 
     @abstractmethod
-    def start(self) -> Start:
+    def start(self) -> PixelwiseStart:
         """The spectra that the layers change."""
 
     def first_pass(self, name: str) -> Pass:
@@ -122,9 +122,9 @@ class PixelwiseNetwork(OnePixel):
         found = [*(each for each in self.hidden if isinstance(each, nn.Linear)), self.estimate]
         return [(each.weight.double(), each.bias.double()) for each in found]
 
-    def start(self) -> Start:
+    def start(self) -> PixelwiseStart:
         """Grey, of the brightness of the pixel."""
-        return Start(torch.zeros(self.out_bands, 3), slope=1 / 3, least=OFFSET)
+        return PixelwiseStart(torch.zeros(self.out_bands, 3), slope=1 / 3, least=OFFSET)
 
     def quantiles(self, photo: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Lower bound (5 %), estimate and upper bound (95 %), each (N, B, H, W), of (N, 3, H, W).

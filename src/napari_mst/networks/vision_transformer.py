@@ -65,7 +65,7 @@ class TransformerHyperparameters:
         return (is_as_large and not any(side % self.patch for side in sides)) or sides == self.sides
 
 
-class Encoding(NamedTuple):
+class TokenEncoding(NamedTuple):
     """All that a vision transformer makes of photos on the way to its outputs.
 
     Attributes
@@ -133,13 +133,13 @@ class VisionTransformer(Network):
         """(N, in_bands, H, W) -> (N, B)."""
         return self.encoded(photo).outputs
 
-    def encoded(self, photo: Tensor) -> Encoding:
+    def encoded(self, photo: Tensor) -> TokenEncoding:
         """The tokens and the attention of every block for photos (N, in_bands, H, W)."""
         if not self.hyperparameters.is_cut(photo.shape[-2:]):
             photo = F.adaptive_avg_pool2d(photo, self.hyperparameters.sides)
         return self._encoded(self.patch_embed(photo) + self.pos_embed[:, 1:])
 
-    def encoded_patches(self, patches: Tensor, places: Tensor) -> Encoding:
+    def encoded_patches(self, patches: Tensor, places: Tensor) -> TokenEncoding:
         """`encoded` for some patches of photos only, as in training, where fewer take less time.
 
         Parameters
@@ -152,7 +152,7 @@ class VisionTransformer(Network):
         tokens = self.patch_embed(patches.flatten(0, 1)).view(*places.shape, -1)
         return self._encoded(tokens + self.pos_embed[0, 1:][places])
 
-    def _encoded(self, placed: Tensor) -> Encoding:
+    def _encoded(self, placed: Tensor) -> TokenEncoding:
         """The encoding of patches (N, P, C) that have their positions."""
         first = self.cls_token + self.pos_embed[:, :1]
         tokens = torch.cat([first.expand(len(placed), -1, -1), placed], dim=1)
@@ -164,7 +164,7 @@ class VisionTransformer(Network):
             layers.append(tokens)
             attentions.append(attention)
         last = self.norm(tokens)
-        return Encoding(tuple(layers), tuple(attentions), last, self.head(last[:, 0]))
+        return TokenEncoding(tuple(layers), tuple(attentions), last, self.head(last[:, 0]))
 
     def program(self) -> Program:
         """One pass over the whole photo."""

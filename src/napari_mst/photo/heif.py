@@ -16,7 +16,7 @@ import numpy as np
 from napari_mst.base import sandbox
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import PhotoError
-from napari_mst.base.sandbox import Answer
+from napari_mst.base.sandbox import SandboxAnswer
 from napari_mst.photo.profiles import ColourSpace, of_coding, of_profile
 from napari_mst.photo.raw import check_size
 
@@ -64,7 +64,7 @@ def decode_heif(path: Path, notes: list[str]) -> tuple[Array, ColourSpace | None
     return pixels, of_coding(*facts["coding"]) if facts["coding"] else None
 
 
-def decoded(path: Path) -> Answer:
+def decoded(path: Path) -> SandboxAnswer:
     """Return the facts of a HEIC photo and its pixels: libheif's part of `decode_heif`."""
     import pillow_heif
 

@@ -62,7 +62,7 @@ _PNG_CHUNKS = 8  # bytes before the first chunk
 _CODING_BOX = b"colrnclx"
 _HEAD = 1 << 16  # bytes of an AVIF file within which its properties lie
 
-Curve = float | tuple[float, ...] | None
+ToneCurve = float | tuple[float, ...] | None
 """The exponent of a decoding curve, its table of linear values, or None for the curve of sRGB."""
 
 
@@ -194,7 +194,7 @@ def of_coding(primaries: int, curve: int, is_full: bool = True) -> ColourSpace |
         primaries = 1
     named = f"{_NAMES.get(primaries, f'primaries {primaries}')} with curve {curve} of H.273"
     if curve in (_UNSPECIFIED, _SRGB_CURVE):
-        decoding: Curve = None
+        decoding: ToneCurve = None
         named = _NAMES.get(primaries, named)
     elif curve in _VIDEO:
         decoding = _bt709()
@@ -230,7 +230,7 @@ def _of_png(gamma: float | None, chromaticity: Sequence[float] | None) -> Colour
     return _of_primaries(f"{name}{shown_gamma}", places, curve)
 
 
-def _of_primaries(name: str, places: Sequence[float], curve: Curve) -> ColourSpace | None:
+def _of_primaries(name: str, places: Sequence[float], curve: ToneCurve) -> ColourSpace | None:
     """Build the space of white, red, green and blue at the *places* (x, y) and a *curve*."""
     if curve is None:
         curve = tuple(srgb_to_linear(np.linspace(0, 1, _STEPS)).tolist())

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from napari_mst.base import sandbox
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import PhotoError, shown
-from napari_mst.base.sandbox import Answer
+from napari_mst.base.sandbox import SandboxAnswer
 from napari_mst.photo.cameras import matching_camera
 from napari_mst.photo.raw_header import camera_in_raw, neutral_in_dng
 
@@ -130,7 +130,7 @@ def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]
     return (pixels[..., 0] if pixels.shape[-1] == 1 else pixels), shot
 
 
-def developed(path: Path) -> Answer:
+def developed(path: Path) -> SandboxAnswer:
     """Return the facts of a RAW photo and its pixels (H, W, C): LibRaw's part of `develop_raw`."""
     rawpy = _rawpy()
     sandbox.limit_memory(sandbox.ROOM_BYTES)

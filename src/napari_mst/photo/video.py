@@ -16,7 +16,7 @@ import numpy as np
 from napari_mst.base import sandbox
 from napari_mst.base.arrays import Array, Singles, singles
 from napari_mst.base.errors import PhotoError, shown
-from napari_mst.base.sandbox import Answer
+from napari_mst.base.sandbox import SandboxAnswer
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.photo.files import upright
 from napari_mst.photo.raw import check_size
@@ -40,7 +40,7 @@ _TO_SRGB = {  # linear BT.2020 (ITU-R BT.2087) and Display P3
 }
 
 
-def decoded(path: Path) -> Iterator[Answer]:
+def decoded(path: Path) -> Iterator[SandboxAnswer]:
     """Yield the frames of a video, with their `seconds`, `encoding` and `notes`.
 
     A damaged frame has a `fault` instead of pixels. So has every later one that is predicted from
@@ -93,7 +93,9 @@ def _times(container: Any) -> tuple[list[float], list[int] | None]:
     return seconds, stamps if has_stamps else None
 
 
-def _frames(container: Any, seconds: list[float], stamps: list[int] | None) -> Iterator[Answer]:
+def _frames(
+    container: Any, seconds: list[float], stamps: list[int] | None
+) -> Iterator[SandboxAnswer]:
     """Yield what `decoded` does; each frame, damaged or not, has the place of its time stamp."""
     import av
 
@@ -128,13 +130,13 @@ def _frames(container: Any, seconds: list[float], stamps: list[int] | None) -> I
     yield from _faults(fault, seconds[number:])
 
 
-def _faults(fault: str, seconds: Sequence[float | None]) -> Iterator[Answer]:
+def _faults(fault: str, seconds: Sequence[float | None]) -> Iterator[SandboxAnswer]:
     """Yield the *fault*, if there is one, of the frames at *seconds*."""
     for when in seconds if fault else ():
         yield {"shape": [0], "dtype": "u1", "seconds": when, "fault": fault}, ()
 
 
-def _answer(frame: Any, seconds: float) -> Answer:
+def _answer(frame: Any, seconds: float) -> SandboxAnswer:
     """The pixels of a *frame*, upright, (H, W, 3), as Photo.from_array takes them."""
     notes: list[str] = []
     check_size(frame.width, frame.height)

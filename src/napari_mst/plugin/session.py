@@ -16,7 +16,7 @@ from napari_mst.cube.layer import Stack, contrast_limits
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import (
-    Make,
+    MakeCubes,
     Request,
     SideJob,
     Workspace,
@@ -44,7 +44,7 @@ PREVIEW = " (preview)"
 class Session(ViewerHelper):
     """The workspace of one viewer, whose results it puts into layers."""
 
-    def __init__(self, viewer: ViewerModel, make: Make) -> None:
+    def __init__(self, viewer: ViewerModel, make: MakeCubes) -> None:
         super().__init__(viewer)
         self.workspace = Workspace(start, make)
         self._previews = weakref.WeakKeyDictionary[LayerPhoto, weakref.ref[Image]]()
@@ -107,7 +107,7 @@ def _show_stack(viewer: ViewerModel, stack: Stack, request: Request) -> None:
     _add(viewer, stack.cubes[0], request.source, stack)
 
 
-def workspace_of(viewer: ViewerModel, make: Make = reconstruct_with_previews) -> Workspace:
+def workspace_of(viewer: ViewerModel, make: MakeCubes = reconstruct_with_previews) -> Workspace:
     """Return the workspace of *viewer*, made on first use; *make* makes its cubes."""
     session = shared(viewer, Session, make)
     attend(viewer)

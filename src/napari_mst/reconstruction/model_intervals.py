@@ -63,7 +63,7 @@ _HOLDS = {
 _REDDEST = 700.0  # nm: the strongest signal of the instrument
 
 
-Sides = tuple[Singles, Singles]
+IntervalSides = tuple[Singles, Singles]
 """Numbers for the lower and for the upper side of a band."""
 
 
@@ -118,7 +118,7 @@ def _writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
     return compiled if all(factor == 1 for factor in factors) else scaled
 
 
-def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:
+def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> IntervalSides | None:
     """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*.
 
     None if its model has no calibrated band. It takes well under a millisecond, except the first
@@ -151,7 +151,7 @@ def interval_side(cube: SpectralCube) -> str:
     return ""
 
 
-def margins(spectra: Floats) -> Sides:
+def margins(spectra: Floats) -> IntervalSides:
     """Distances (B, H, W) of the network's lower and upper spectra from its own estimate.
 
     They are those for the colours that *spectra* (B, H, W) show.
@@ -208,7 +208,7 @@ def of_shape(cube: SpectralCube) -> SpectralCube:
     return replace(cube, provenance=replace(past, error_band=band))
 
 
-def half_widths(spectra: Floats, band: Mapping[str, Any], wavelengths: Doubles) -> Sides:
+def half_widths(spectra: Floats, band: Mapping[str, Any], wavelengths: Doubles) -> IntervalSides:
     """Distances (B, H, W) of lower and upper spectra from *spectra*, for a *band* of a history.
 
     Raises
@@ -260,7 +260,7 @@ def _by_band(numbers: object, count: int) -> Singles:
     return np.broadcast_to(values, count)
 
 
-def _around(spectra: Floats, cube: SpectralCube) -> Sides:
+def _around(spectra: Floats, cube: SpectralCube) -> IntervalSides:
     """The band around *spectra* (B, H, W), as the history of *cube* says."""
     band = cube.provenance.error_band
     below, above = half_widths(spectra, band, cube.wavelengths)

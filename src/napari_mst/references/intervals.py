@@ -136,7 +136,7 @@ def _strips(cube: SpectralCube, progress: Progress) -> Iterator[_Strip]:
     progress.reach(1.0)
 
 
-def interval_of(cube: SpectralCube, row: int, column: int) -> of_models.Sides | None:
+def interval_of(cube: SpectralCube, row: int, column: int) -> of_models.IntervalSides | None:
     """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band.
 
     Notes

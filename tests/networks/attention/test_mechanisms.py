@@ -12,7 +12,7 @@ from napari_mst.networks.attention.class_token import MultiHeadAttention
 from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
-from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
+from napari_mst.networks.attention.single_head import SingleHeadAttention, TokenAxis
 from napari_mst.networks.attention.spectral import SpectralAttention, gram
 from napari_mst.networks.attention.transformer_block import ConvolutionMerging, stacked_neighbours
 from napari_mst.networks.attention.window_attention import ShiftedWindowAttention, WindowAttention
@@ -161,7 +161,7 @@ def test_only_columns_of_scaled_dot_product_attention_sum_to_one() -> None:
     torch.manual_seed(0)
     x = torch.randn(5, 7)
     sums = {}
-    readings: tuple[Reading, ...] = ("columns", "rows")
+    readings: tuple[TokenAxis, ...] = ("columns", "rows")
     for reading in readings:
         head = SingleHeadAttention(5, 3, 4, reading)
         sums[reading] = head.weights(x, (2,)).weights.sum().item()

@@ -14,7 +14,7 @@ from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
-from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
+from napari_mst.networks.attention.single_head import SingleHeadAttention, TokenAxis
 from napari_mst.networks.attention.transformer_block import (
     PUBLISHED,
     PatchMerging,
@@ -85,7 +85,7 @@ def agree(got: Tensor, expected: Tensor) -> None:
 
 
 @pytest.mark.parametrize("reading", ["columns", "rows"])
-def test_single_head_in_both_readings(shared_data: Path, reading: Reading) -> None:
+def test_single_head_in_both_readings(shared_data: Path, reading: TokenAxis) -> None:
     case = Case(shared_data, "single_head_001")
     sizes = [case.weights[f"W_{letter}"].shape for letter in "QKV"]
     head = SingleHeadAttention(sizes[0][1], sizes[0][0], sizes[2][0], reading).double()

@@ -13,10 +13,10 @@ from qtpy.QtWidgets import QWidget
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.metamers import dock as metamers_dock
 from napari_mst.plugin.metamers.dock import METAMER, TWO, MetamersDock
-from napari_mst.plugin.metamers.metamer_model import Codes
+from napari_mst.plugin.metamers.metamer_model import ColourCodes
 
 
-def halved(codes: Codes) -> Spectrum:
+def halved(codes: ColourCodes) -> Spectrum:
     """Stands for the network, whose torch takes seconds to import."""
     return Spectrum(np.arange(400, 701, 10.0), np.linspace(0.1, sum(codes) / 765, 31))
 
@@ -78,7 +78,7 @@ def test_a_patch_is_chosen_by_a_click_or_an_arrow_key_and_estimated(
 def test_a_network_that_fails_says_so_and_the_rest_goes_on(
     dock: MetamersDock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_: Codes) -> Spectrum:
+    def fails(_: ColourCodes) -> Spectrum:
         raise OSError("no weights")
 
     qtbot.waitUntil(lambda: dock.model.estimate is not None)

@@ -15,7 +15,7 @@ from tests.plugin.in_viewer import add_cube, picture_in
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.pictures.bar import PictureBar
-from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
+from napari_mst.plugin.pictures.comparing import SideBySideView, Wiper
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.viewer.bands import Bands
 from napari_mst.plugin.viewer.sharing import picture_choices
@@ -59,12 +59,14 @@ def test_picture_or_band_is_down_and_a_click_changes_it(
     assert bar.isHidden()
 
 
-@pytest.mark.parametrize(("title", "of"), [("Wiper", Wiper.of), ("Side by side", SideBySide.of)])
+@pytest.mark.parametrize(
+    ("title", "of"), [("Wiper", Wiper.of), ("Side by side", SideBySideView.of)]
+)
 def test_a_comparison_is_opened_and_closed(
     bar: PictureBar,
     cube_viewer: ViewerModel,
     title: str,
-    of: Callable[[ViewerModel], Wiper | SideBySide],
+    of: Callable[[ViewerModel], Wiper | SideBySideView],
 ) -> None:
     (button,) = [each for each in bar.findChildren(QPushButton) if each.text() == title]
     for is_open in (True, False):

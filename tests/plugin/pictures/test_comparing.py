@@ -10,7 +10,7 @@ from napari.layers import Image
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, picture_in
 
-from napari_mst.plugin.pictures.comparing import NAME, SideBySide, Wiper, stride_of
+from napari_mst.plugin.pictures.comparing import NAME, SideBySideView, Wiper, stride_of
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layer_photos import photo_layers
@@ -21,8 +21,8 @@ Change = Callable[[ViewerModel], object]
 
 
 @pytest.fixture
-def sides(cube_viewer: ViewerModel, layer: Image) -> SideBySide:
-    sides = SideBySide.of(cube_viewer)
+def sides(cube_viewer: ViewerModel, layer: Image) -> SideBySideView:
+    sides = SideBySideView.of(cube_viewer)
     sides.open()
     return sides
 
@@ -54,7 +54,7 @@ def test_a_stride_makes_two_groups_wherever_the_border_is(layers: int) -> None:
 
 
 def test_photo_and_cube_lie_in_two_cells_whatever_comes_and_goes(
-    cube_viewer: ViewerModel, sides: SideBySide
+    cube_viewer: ViewerModel, sides: SideBySideView
 ) -> None:
     changes: list[tuple[Change, set[str]]] = [
         (lambda _: None, {"cube", "cube (picture)"}),
@@ -70,7 +70,7 @@ def test_photo_and_cube_lie_in_two_cells_whatever_comes_and_goes(
 
 def test_two_cubes_are_compared(cube_viewer: ViewerModel, layer: Image) -> None:
     add_cube(cube_viewer, make_cube(), "other")
-    SideBySide.of(cube_viewer).open()
+    SideBySideView.of(cube_viewer).open()
     assert len(cells(cube_viewer)) == 2
     assert {"other", "other (picture)"} in cells(cube_viewer)
 
@@ -78,7 +78,7 @@ def test_two_cubes_are_compared(cube_viewer: ViewerModel, layer: Image) -> None:
 def test_the_grid_is_as_before_when_it_is_closed(cube_viewer: ViewerModel, layer: Image) -> None:
     grid = cube_viewer.canvas.grid
     grid.stride, grid.shape = 3, (2, 2)
-    sides = SideBySide.of(cube_viewer)
+    sides = SideBySideView.of(cube_viewer)
     sides.open()
     grid.enabled = False  # napari's own button
     assert not sides.is_open
@@ -86,14 +86,16 @@ def test_the_grid_is_as_before_when_it_is_closed(cube_viewer: ViewerModel, layer
 
 
 def test_a_cube_that_is_removed_ends_it(
-    cube_viewer: ViewerModel, sides: SideBySide, layer: Image
+    cube_viewer: ViewerModel, sides: SideBySideView, layer: Image
 ) -> None:
     cube_viewer.layers.remove(layer)
     assert not sides.is_open
     assert not cube_viewer.canvas.grid.enabled
 
 
-def test_the_wiper_and_the_sides_take_turns(cube_viewer: ViewerModel, sides: SideBySide) -> None:
+def test_the_wiper_and_the_sides_take_turns(
+    cube_viewer: ViewerModel, sides: SideBySideView
+) -> None:
     Wiper.of(cube_viewer).open()
     assert not sides.is_open
     sides.open()
@@ -182,7 +184,7 @@ def test_the_wiper_is_closed_by_what_leaves_nothing_to_wipe(
 
 def test_with_nothing_to_compare_nothing_changes(cube_viewer: ViewerModel) -> None:
     empty = ViewerModel()
-    for comparison in (Wiper.of(empty), SideBySide.of(cube_viewer)):
+    for comparison in (Wiper.of(empty), SideBySideView.of(cube_viewer)):
         comparison.toggle()
         assert not comparison.is_open
     assert not cube_viewer.canvas.grid.enabled

@@ -129,17 +129,17 @@ def test_one_undo_takes_back_one_action(desk: Desk, action: str, is_awaited: boo
         desk.pin(row, 7)
     desk.lines()
     points = desk.points
-    before = picks.State.of(points)
+    before = picks.PicksState.of(points)
     ACTIONS[action](desk.dock, points)
     if is_awaited:
         desk.lines()
-    assert not picks.State.of(points).equals(before)
+    assert not picks.PicksState.of(points).equals(before)
     for names in (["pick 1", "pick 2"], ["pick 1"]):
         desk.model.undo()
         desk.lines()
         assert picks.names(points) == names
         if len(names) == 2:
-            assert picks.State.of(points).equals(before)
+            assert picks.PicksState.of(points).equals(before)
 
 
 def test_picks_outlive_the_dock_with_names_and_windows(desk: Desk) -> None:

@@ -151,7 +151,7 @@ def test_undo_goes_back_and_redo_forth_through_all_that_can_be_changed(
     assert not history.can_undo
     pin(cube_viewer, (550, 5, 1))
     points = picks_in(cube_viewer)
-    states = list[picks.State]()
+    states = list[picks.PicksState]()
     changes: tuple[Callable[[], object], ...] = (
         lambda: picks.name_all(points),
         lambda: points.add([7, 7]),
@@ -166,14 +166,14 @@ def test_undo_goes_back_and_redo_forth_through_all_that_can_be_changed(
         change()
         history.record(points)
         history.record(points)  # nothing has changed since
-        states.append(picks.State.of(points))
+        states.append(picks.PicksState.of(points))
     for state in states[-2::-1]:
         history.step(points, -1)
-        assert picks.State.of(points).equals(state)
+        assert picks.PicksState.of(points).equals(state)
     assert not history.can_undo
     for state in states[1:]:
         history.step(points, 1)
-        assert picks.State.of(points).equals(state)
+        assert picks.PicksState.of(points).equals(state)
     assert not history.can_redo
     history.step(points, -1)
     picks.recolour(points, 0, "#405060")

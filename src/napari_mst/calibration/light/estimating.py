@@ -32,7 +32,7 @@ from napari_mst.calibration.white_patch import OFF_DAYLIGHT, angle_between, patc
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.models import load_model
 from napari_mst.networks.attention.class_token import rollout
-from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
+from napari_mst.networks.vision_transformer import TokenEncoding, VisionTransformer
 from napari_mst.photo.cameras import (
     DAYLIGHT,
     ESTIMATED,
@@ -254,7 +254,7 @@ def reflectance_of(references: Spectrum | float) -> Doubles:
 
 def _likely(
     sample: Sample, camera: str, reflectances: Doubles, values: Doubles
-) -> tuple[Encoding, Doubles, Doubles]:
+) -> tuple[TokenEncoding, Doubles, Doubles]:
     """The encoding of *sample*, the probabilities of known lights, and their shares of its light.
 
     *values* (n, 3) of the sensor are those of known *reflectances* (n, 31).
@@ -315,7 +315,7 @@ def _in_common_space(values: Doubles, camera: str) -> Doubles:
 
 def _answers(
     sample: Sample, camera: str, network: VisionTransformer
-) -> tuple[Encoding, LightPosterior]:
+) -> tuple[TokenEncoding, LightPosterior]:
     """The answers of the *network* for a photo and its mirror images."""
     is_known = torch.from_numpy(sample.is_known).flatten()[None]
     means, brightest = (

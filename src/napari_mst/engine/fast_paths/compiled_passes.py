@@ -36,7 +36,7 @@ from napari_mst.engine.kernels.processor import LANES, STEP
 from napari_mst.engine.kernels.spectra import (
     FEATURE_CHANNELS,
     Estimates,
-    Planes,
+    PhotoPlanes,
     SpectrumWeights,
     decode_spectra,
     estimate_spectra,
@@ -273,7 +273,7 @@ class CompiledSides(CompiledSpectra):
         bands, height, width = spectra.shape
         estimates = Estimates(spectra.ctypes.data, channel, row, bands, height, width, doubts)
         scratch = scratch_memory(scratch_bytes(self._record))
-        out = Planes(sides.ctypes.data, *sides.strides[1:3])
+        out = PhotoPlanes(sides.ctypes.data, *sides.strides[1:3])
         write_sides(estimates, self._record, out, scratch)
 
 
@@ -297,10 +297,10 @@ def _limits(*of_start: float) -> Tensor:
     return torch.tensor((BLACK, DARKEST, OFFSET, LIMIT, *of_start))
 
 
-def _planes(picture: Tensor) -> Planes:
+def _planes(picture: Tensor) -> PhotoPlanes:
     """(1, C, h, w), whose pixels lie side by side, as kernels take it."""
     number = picture.element_size()
-    return Planes(picture.data_ptr(), number * picture.stride(1), number * picture.stride(2))
+    return PhotoPlanes(picture.data_ptr(), number * picture.stride(1), number * picture.stride(2))
 
 
 def largest_error() -> float:

@@ -35,7 +35,7 @@ M = TypeVar("M", bound=nn.Module)
 Windows = Sequence[Tensor]
 """(1, C, h, w) of every map that is read, the first with its halo."""
 
-Compute = Callable[[Windows, Sides], Tensor]
+ComputeWindows = Callable[[Windows, Sides], Tensor]
 """Windows, and the pixels of halo that the image lacks on each side -> the map that is written."""
 
 IsKind = Callable[[Local], bool]
@@ -72,7 +72,7 @@ class FastPath:
 
     name: str
     kinds: tuple[IsKind, ...]
-    build: Callable[[Sequence[Pass], Any, torch.dtype], Compute]
+    build: Callable[[Sequence[Pass], Any, torch.dtype], ComputeWindows]
     can_run: Callable[[torch.device, torch.dtype], bool] = native.can_run
     pace: float = COMPILED_PACE
 
@@ -215,14 +215,16 @@ def _is_fusion(local: Local) -> bool:
 # Builders
 
 
-def _compiled_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> Compute:
+def _compiled_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> ComputeWindows:
     from napari_mst.engine.fast_paths.compiled_passes import CompiledBlock
 
     block = CompiledBlock(_owner(passes[0].local), mixing)
     return lambda windows, missing: block(windows[0], missing)
 
 
-def _compiled_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+def _compiled_convolution(
+    passes: Sequence[Pass], _folded: None, _dtype: torch.dtype
+) -> ComputeWindows:
     from napari_mst.engine.fast_paths.compiled_passes import CompiledConvolution
 
     convolve = CompiledConvolution(_convolved(passes[0].local))
@@ -238,7 +240,7 @@ def _compiled_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.d
     return compute
 
 
-def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
     from napari_mst.engine.fast_paths.compiled_passes import CompiledUpFusion, folded_fusion
 
     up, fuse = passes
@@ -247,7 +249,9 @@ def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype)
     return lambda windows, _missing: fused(*windows)
 
 
-def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+def _compiled_estimate(
+    passes: Sequence[Pass], _folded: None, _dtype: torch.dtype
+) -> ComputeWindows:
     from napari_mst.engine.fast_paths.compiled_passes import CompiledSpectra
 
     local = passes[0].local
@@ -256,7 +260,9 @@ def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtyp
     return lambda windows, _missing: estimate(windows[0])
 
 
-def _compiled_decoding(_passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+def _compiled_decoding(
+    _passes: Sequence[Pass], _folded: None, _dtype: torch.dtype
+) -> ComputeWindows:
     from napari_mst.engine.fast_paths.compiled_passes import CompiledDecoding
 
     decode = CompiledDecoding()

@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_mst.base.arrays import Mask, Singles
 from napari_mst.engine.kernels.caching import part
-from napari_mst.engine.kernels.emitter import Number, floats, fused
+from napari_mst.engine.kernels.emitter import LLVMNumber, floats, fused
 from napari_mst.engine.kernels.powers import ONE, ZERO, larger, smaller
 from napari_mst.engine.kernels.processor import kernel
 
@@ -104,7 +104,9 @@ def _add_up(spectra: Singles, weights: Singles, sums: Singles, moving: Moving) -
 
 
 @part
-def _missing(shown: Number, low: Number, high: Number, close: Number) -> tuple[Number, bool, bool]:
+def _missing(
+    shown: LLVMNumber, low: LLVMNumber, high: LLVMNumber, close: LLVMNumber
+) -> tuple[LLVMNumber, bool, bool]:
     """Measure by how much a colour misses its cell, if it is outside, and if it is free."""
     missing = smaller(larger(shown, low), high) - shown
     is_far = abs(missing) > close
@@ -114,12 +116,12 @@ def _missing(shown: Number, low: Number, high: Number, close: Number) -> tuple[N
 
 
 @part
-def _dot(left: tuple[Number, ...], right: tuple[Number, ...]) -> Number:
+def _dot(left: tuple[LLVMNumber, ...], right: tuple[LLVMNumber, ...]) -> LLVMNumber:
     return fused(left[2], right[2], fused(left[1], right[1], left[0] * right[0]))
 
 
 @part
-def _solve(sums: Singles, cells: Singles, close: Number, solution: Singles, moves: Mask) -> int:
+def _solve(sums: Singles, cells: Singles, close: LLVMNumber, solution: Singles, moves: Mask) -> int:
     """Write the *solution* of the equations of each pixel, and which of them move; count those.
 
     They are symmetric systems of three, solved by their adjugates.
@@ -174,7 +176,7 @@ def _change(
 
 @part
 def _look(
-    colours: ColourPlanes, piece: _Piece, close: Number, cells: Singles, outside: Mask
+    colours: ColourPlanes, piece: _Piece, close: LLVMNumber, cells: Singles, outside: Mask
 ) -> int:
     """Write the *cells* of a piece, and which spectra are *outside* of theirs; count those."""
     for x in range(_PIECE):
@@ -205,7 +207,7 @@ def _take(piece: _Piece, moved: Singles) -> None:
 
 @part
 def _write_surfaces(
-    piece: _Piece, moved: Singles, most: Singles, highest: Number, outside: Mask
+    piece: _Piece, moved: Singles, most: Singles, highest: LLVMNumber, outside: Mask
 ) -> None:
     """Put back what was outside and has *moved*, but not spectra that no surface has."""
     for x in range(piece.pixels):

@@ -20,10 +20,10 @@ from napari_mst.engine.kernels.processor import LANES, STEP
 
 Given = ParamSpec("Given")
 
-Value = Any
+LLVMValue = Any
 """A value in the code that is emitted; LLVM's own types are not typed."""
 
-Number = Any
+LLVMNumber = Any
 """A float32 of compiled code, where numba knows its type."""
 
 FLOAT = ir.FloatType()
@@ -69,19 +69,21 @@ class Emitter:
 
     # Addresses and memory
 
-    def at(self, address: Value, offset: int = 0) -> Value:
+    def at(self, address: LLVMValue, offset: int = 0) -> LLVMValue:
         """*address* + *offset*."""
         if not offset:
             return address
         return self.builder.add(address, ir.Constant(_INT, offset))
 
-    def along(self, address: Value, index: Value | int, stride: Value | int) -> Value:
+    def along(
+        self, address: LLVMValue, index: LLVMValue | int, stride: LLVMValue | int
+    ) -> LLVMValue:
         """*address* + *index* x *stride*."""
         index = ir.Constant(_INT, index) if isinstance(index, int) else index
         stride = ir.Constant(_INT, stride) if isinstance(stride, int) else stride
         return self.builder.add(address, self.builder.mul(index, stride))
 
-    def load(self, address: Value, kind: Value = FLOATS) -> Value:
+    def load(self, address: LLVMValue, kind: LLVMValue = FLOATS) -> LLVMValue:
         """The value of *kind* at *address*."""
         # A pixel of 31 channels begins at any float. LLVM takes a vector to be aligned to its whole
         # size unless it is told.
@@ -89,12 +91,12 @@ class Emitter:
         loaded.align = _BYTES_OF_FLOAT
         return loaded
 
-    def store(self, value: Value, address: Value) -> None:
+    def store(self, value: LLVMValue, address: LLVMValue) -> None:
         """Write *value* to *address*."""
         stored = self.builder.store(value, self._pointer(address, value.type))
         stored.align = _BYTES_OF_FLOAT
 
-    def load_some(self, address: Value, lanes: Value) -> Value:
+    def load_some(self, address: LLVMValue, lanes: LLVMValue) -> LLVMValue:
         """The vector at *address*; zero, and untouched in memory, where *lanes* are not set."""
         return self.call(
             f"llvm.masked.load.v{LANES}f32.p0",
@@ -105,7 +107,7 @@ class Emitter:
             self.constant(0),
         )
 
-    def store_some(self, value: Value, address: Value, lanes: Value) -> None:
+    def store_some(self, value: LLVMValue, address: LLVMValue, lanes: LLVMValue) -> None:
         """Write those *lanes* of *value* that are set to *address*."""
         self.call(
             f"llvm.masked.store.v{LANES}f32.p0",
@@ -116,23 +118,23 @@ class Emitter:
             lanes,
         )
 
-    def _pointer(self, address: Value, kind: Value) -> Value:
+    def _pointer(self, address: LLVMValue, kind: LLVMValue) -> LLVMValue:
         return self.builder.inttoptr(address, kind.as_pointer())
 
     # Vectors
 
-    def constant(self, value: float) -> Value:
+    def constant(self, value: float) -> LLVMValue:
         """A vector all of whose lanes are *value*."""
         return ir.Constant(FLOATS, [float(np.float32(value))] * LANES)
 
-    def splat(self, scalar: Value, kind: Value = FLOATS) -> Value:
+    def splat(self, scalar: LLVMValue, kind: LLVMValue = FLOATS) -> LLVMValue:
         """A vector of *kind* all of whose lanes are *scalar*."""
         undefined = ir.Constant(kind, ir.Undefined)
         first_lane = ir.Constant(ir.VectorType(_INDEX, kind.count), [0] * kind.count)
         one = self.builder.insert_element(undefined, scalar, ir.Constant(_INDEX, 0))
         return self.builder.shuffle_vector(one, undefined, first_lane)
 
-    def repeated(self, address: Value, index: int) -> Value:
+    def repeated(self, address: LLVMValue, index: int) -> LLVMValue:
         """A vector all of whose lanes are the number *index*, below `STEP`, from *address* on."""
         if LANES > STEP:
             return self.splat(self.load(self.at(address, _BYTES_OF_FLOAT * index), FLOAT))
@@ -141,7 +143,7 @@ class Emitter:
         lanes = ir.Constant(ir.VectorType(_INDEX, LANES), [index] * LANES)
         return self.builder.shuffle_vector(group, group, lanes)
 
-    def lanes_left(self, channels: Value, plane: Value) -> Value:
+    def lanes_left(self, channels: LLVMValue, plane: LLVMValue) -> LLVMValue:
         """The lanes of *plane* that hold one of the *channels*."""
         kind = ir.VectorType(_INT, LANES)
         before = self.builder.mul(plane, ir.Constant(_INT, LANES))
@@ -150,24 +152,24 @@ class Emitter:
 
     # Arithmetic
 
-    def call(self, name: str, kind: Value, *arguments: Value, **options: Any) -> Value:
+    def call(self, name: str, kind: LLVMValue, *arguments: LLVMValue, **options: Any) -> LLVMValue:
         """The result, of *kind*, of LLVM's function *name*."""
         signature = ir.FunctionType(kind, [argument.type for argument in arguments])
         function = cgutils.get_or_insert_function(self.builder.module, signature, name)
         return self.builder.call(function, arguments, **options)
 
-    def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+    def multiply_add(self, a: LLVMValue, b: LLVMValue, c: LLVMValue) -> LLVMValue:
         """a b + c."""
         kind = "f32" if a.type == FLOATS else "f64"
         return self.call(f"llvm.fmuladd.v{a.type.count}{kind}", a.type, a, b, c)
 
-    def sum(self, vector: Value) -> Value:
+    def sum(self, vector: LLVMValue) -> LLVMValue:
         """The sum of the lanes of *vector*."""
         name = f"llvm.vector.reduce.fadd.v{LANES}f32"
         # Without `reassoc` LLVM has to add the lanes one after the other, in their order.
         return self.call(name, FLOAT, ir.Constant(FLOAT, 0.0), vector, fastmath=("reassoc",))
 
-    def gelu(self, values: list[Value]) -> list[Value]:
+    def gelu(self, values: list[LLVMValue]) -> list[LLVMValue]:
         """GELU of several vectors, step by step of all at once: none waits for another."""
         builder = self.builder
         # GELU(x) is max(x, 0) - |x| p(|x|)^-8, as the tail is the same on both sides of zero. Where
@@ -184,47 +186,47 @@ class Emitter:
         positive = [self._positive(value) for value in values]
         return [builder.fsub(value, tail) for value, tail in zip(positive, tails, strict=True)]
 
-    def _positive(self, value: Value) -> Value:
+    def _positive(self, value: LLVMValue) -> LLVMValue:
         zero = self.constant(0)
         return self.builder.select(self.builder.fcmp_ordered(">", value, zero), value, zero)
 
-    def size(self, value: Value) -> Value:
+    def size(self, value: LLVMValue) -> LLVMValue:
         """*value* without its sign."""
         return self.call(f"llvm.fabs.v{LANES}f32", FLOATS, value)
 
     # Control
 
-    def loop(self, count: Value | int) -> AbstractContextManager[Any]:
+    def loop(self, count: LLVMValue | int) -> AbstractContextManager[Any]:
         """A loop; its `index` counts from zero."""
         count = ir.Constant(_INT, count) if isinstance(count, int) else count
         return cgutils.for_range(self.builder, count)
 
-    def when(self, condition: Value) -> AbstractContextManager[Any]:
+    def when(self, condition: LLVMValue) -> AbstractContextManager[Any]:
         """A block that runs only where *condition* is not 0."""
         is_true = self.builder.icmp_unsigned("!=", condition, ir.Constant(_INT, 0))
         return self.builder.if_then(is_true)
 
     # Registers that loops change
 
-    def variables(self, count: int, start: Value) -> list[Value]:
+    def variables(self, count: int, start: LLVMValue) -> list[LLVMValue]:
         """Registers, all of which begin with *start*."""
         return [self.variable(start) for _ in range(count)]
 
-    def variable(self, start: Value) -> Value:
+    def variable(self, start: LLVMValue) -> LLVMValue:
         """A register that begins with *start*."""
         register = cgutils.alloca_once(self.builder, start.type)
         self.builder.store(start, register)
         return register
 
-    def value(self, register: Value) -> Value:
+    def value(self, register: LLVMValue) -> LLVMValue:
         """The value that *register* has now."""
         return self.builder.load(register)
 
-    def put(self, value: Value, register: Value) -> None:
+    def put(self, value: LLVMValue, register: LLVMValue) -> None:
         """Give *register* a new *value*."""
         self.builder.store(value, register)
 
-    def apply_gelu(self, registers: list[Value], condition: Value) -> None:
+    def apply_gelu(self, registers: list[LLVMValue], condition: LLVMValue) -> None:
         """GELU of all *registers*, in place, where *condition* is not 0."""
         with self.when(condition):
             for start in range(0, len(registers), _GELU_AT_ONCE):
@@ -246,7 +248,7 @@ def _array_at(number: Any) -> Callable[[int, int], Any]:
 
     @intrinsic
     def pointer(_: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, _: Any, values: Sequence[Value]) -> Value:
+        def generate(context: Any, builder: Any, _: Any, values: Sequence[LLVMValue]) -> LLVMValue:
             return builder.inttoptr(values[0], context.get_value_type(kind))
 
         return kind(address), generate
@@ -270,7 +272,7 @@ def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given
     def instruction(_: Any, *given: Any) -> Any:
         kinds = [types.unliteral(each) for each in given]
 
-        def generate(context: Any, builder: Any, _: Any, values: Sequence[Value]) -> Value:
+        def generate(context: Any, builder: Any, _: Any, values: Sequence[LLVMValue]) -> LLVMValue:
             write: Callable[..., None] = emit
             write(Emitter(builder), *_unpacked(builder, kinds, values))
             return context.get_dummy_value()
@@ -280,7 +282,7 @@ def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given
     return intrinsic(instruction)
 
 
-def _unpacked(builder: Any, kinds: Sequence[Any], values: Sequence[Value]) -> list[Any]:
+def _unpacked(builder: Any, kinds: Sequence[Any], values: Sequence[LLVMValue]) -> list[Any]:
     """Values, and records of them, which the compiled code has in one value of their kind."""
     return [
         kind.instance_class(

@@ -51,7 +51,7 @@ class Images(NamedTuple):
     distance: int
 
 
-class Place(NamedTuple):
+class TilePlace(NamedTuple):
     """The tile to compute: its first row and column, and its height and width."""
 
     top: int
@@ -87,7 +87,7 @@ def _filter(taps: Singles, source: Singles, step: int, target: Singles) -> None:
 
 
 @kernel
-def attend(images: Images, place: Place, totals: int) -> None:
+def attend(images: Images, place: TilePlace, totals: int) -> None:
     """Add the values by their weights to *totals* (planes, height, width), which are float64."""
     taps, numbers = floats(images.taps, images.patch), floats(images.numbers, 2)
     free, scale = numbers[0], numbers[1]

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from napari_mst.engine.kernels.caching import inlined
-from napari_mst.engine.kernels.emitter import Number, floats, fused
+from napari_mst.engine.kernels.emitter import LLVMNumber, floats, fused
 from napari_mst.engine.kernels.processor import kernel
 
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -40,19 +40,19 @@ _PER_LN2 = np.float32(1 / math.log(2))
 
 
 @inlined
-def larger(value: Number, least: Number) -> Number:
+def larger(value: LLVMNumber, least: LLVMNumber) -> LLVMNumber:
     """*value*, or *least* where that is larger; NaN stays NaN."""
     return least if value < least else value
 
 
 @inlined
-def smaller(value: Number, most: Number) -> Number:
+def smaller(value: LLVMNumber, most: LLVMNumber) -> LLVMNumber:
     """*value*, or *most* where that is smaller; NaN stays NaN."""
     return most if value > most else value
 
 
 @inlined
-def exponential(value: Number) -> Number:
+def exponential(value: LLVMNumber) -> LLVMNumber:
     """e^*value*, which stays within the range of float32."""
     value = smaller(larger(value, -_LARGEST), _LARGEST)
     shifted = fused(value, _PER_LN2, _ROUNDING)
@@ -62,7 +62,7 @@ def exponential(value: Number) -> Number:
 
 
 @inlined
-def power(value: Number, numerator: int, denominator: int) -> Number:
+def power(value: LLVMNumber, numerator: int, denominator: int) -> LLVMNumber:
     """*value*, which is positive, to the power of a fraction."""
     whole_log2, mantissa_log2 = _log2(value)
     parts = np.float32(denominator)
@@ -78,14 +78,14 @@ def power(value: Number, numerator: int, denominator: int) -> Number:
 
 
 @inlined
-def logarithm(value: Number) -> Number:
+def logarithm(value: LLVMNumber) -> LLVMNumber:
     """The natural logarithm of *value*, which is positive."""
     whole, rest = _log2(value)
     return (whole + rest) * _LN2
 
 
 @inlined
-def _log2(value: Number) -> tuple[Number, Number]:
+def _log2(value: LLVMNumber) -> tuple[LLVMNumber, LLVMNumber]:
     """A whole number n, and log2(m) of a mantissa m around 1: *value* is 2^n m."""
     bits = np.float32(value).view(np.int32)
     whole = np.int32(bits - _ROOT_HALF_BITS) >> _MANTISSA_BITS
@@ -95,7 +95,7 @@ def _log2(value: Number) -> tuple[Number, Number]:
 
 
 @inlined
-def _series(coefficients: tuple[Number, ...], x: Number) -> Number:
+def _series(coefficients: tuple[LLVMNumber, ...], x: LLVMNumber) -> LLVMNumber:
     total = coefficients[0]
     for coefficient in coefficients[1:]:
         total = fused(total, x, coefficient)
@@ -103,12 +103,12 @@ def _series(coefficients: tuple[Number, ...], x: Number) -> Number:
 
 
 @inlined
-def _rounded(value: Number) -> Number:
+def _rounded(value: LLVMNumber) -> LLVMNumber:
     return value + _ROUNDING - _ROUNDING
 
 
 @inlined
-def _power_of_2(shifted: Number) -> Number:
+def _power_of_2(shifted: LLVMNumber) -> LLVMNumber:
     """2 to a whole number, to which `_ROUNDING` was added, by its bits."""
     whole = np.float32(shifted).view(np.int32) - _ROUNDING_BITS
     return np.int32((whole << _MANTISSA_BITS) + _ONE_BITS).view(np.float32)

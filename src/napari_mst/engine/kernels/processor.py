@@ -15,7 +15,7 @@ An early processor with AVX-512 may slow down in its widest vectors.
 """
 
 
-class Layout(NamedTuple):
+class RegisterLayout(NamedTuple):
     """The way in which kernels fill the vector registers of a processor.
 
     Attributes
@@ -37,7 +37,7 @@ class Layout(NamedTuple):
         return f"{self.lanes}x{self.vectors}"
 
 
-def layouts_of(triple: str, processor: str, features: str) -> tuple[Layout, ...]:
+def layouts_of(triple: str, processor: str, features: str) -> tuple[RegisterLayout, ...]:
     """The layouts that a processor, which LLVM names in three strings, can execute.
 
     The widest vectors come first; of those of one width, those that use all registers.
@@ -49,17 +49,17 @@ def layouts_of(triple: str, processor: str, features: str) -> tuple[Layout, ...]
     """
     # AVX-512 and NEON have 32 vector registers, AVX2 has 16. The sums leave some of them for the
     # factors.
-    of_avx2 = Layout(lanes=8, vectors=2, pixels=6, gram_rows=4)
+    of_avx2 = RegisterLayout(lanes=8, vectors=2, pixels=6, gram_rows=4)
     if "+avx512vl" in features:
-        whole = Layout(lanes=16, vectors=2, pixels=11, gram_rows=8)
-        return whole, Layout(lanes=8, vectors=4, pixels=6, gram_rows=8), of_avx2
+        whole = RegisterLayout(lanes=16, vectors=2, pixels=11, gram_rows=8)
+        return whole, RegisterLayout(lanes=8, vectors=4, pixels=6, gram_rows=8), of_avx2
     if "+avx2" in features and "+fma" in features:
         return (of_avx2,)
     if triple.startswith(("aarch64", "arm64")):
         # Every 64-bit ARM processor has NEON, even where LLVM does not know the model.
         # NEON multiplies by a lane of a group of channels. The groups take registers, too, so
         # there is room for five pixels, not six.
-        return (Layout(lanes=4, vectors=4, pixels=5, gram_rows=8),)
+        return (RegisterLayout(lanes=4, vectors=4, pixels=5, gram_rows=8),)
     raise ImportError(f"no vector unit that fits, of {processor}")
 
 

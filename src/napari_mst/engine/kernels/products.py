@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from numba import njit
 
-from napari_mst.engine.kernels.emitter import FLOATS, Emitter, Value, emitted
+from napari_mst.engine.kernels.emitter import FLOATS, Emitter, LLVMValue, emitted
 from napari_mst.engine.kernels.packed_rows import PackedRow
 from napari_mst.engine.kernels.processor import LANES, PIXELS, STEP, VECTOR, VECTORS
 
@@ -104,7 +104,9 @@ def _multiply(e: Emitter, source: PackedRow, taps: Taps, layer: Layer, target: T
         e.store(e.value(total), e.along(of_vector, pixel, target.pixel))
 
 
-def _sum_up(e: Emitter, source: PackedRow, taps: Taps, first: Value, sums: list[Value]) -> None:
+def _sum_up(
+    e: Emitter, source: PackedRow, taps: Taps, first: LLVMValue, sums: list[LLVMValue]
+) -> None:
     """Add the products of all taps to *sums*; from *first* on, weights lie in this order."""
     weights = e.variable(first)
     with (

@@ -47,7 +47,7 @@ FEATURE_CHANNELS = _FEATURE_PLANES * LANES
 """Channels that the weights of the first layer are filled up to."""
 
 
-class Planes(NamedTuple):
+class PhotoPlanes(NamedTuple):
     """A picture whose channels are planes, (C, h, w): an address, and bytes to the next of each."""
 
     address: int
@@ -191,7 +191,9 @@ def _last_layer(numbers: Singles, weights: SpectrumWeights, scratch: int, width:
 
 
 @kernel
-def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scratch: int) -> None:
+def estimate_spectra(
+    photo: PhotoPlanes, weights: SpectrumWeights, out: Features, scratch: int
+) -> None:
     """Compute the spectra *out* of all pixels of the *photo*."""
     numbers = np.empty(_NUMBERS, np.float32)
     for y in range(out.height):
@@ -209,7 +211,7 @@ def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scr
 
 
 @kernel
-def decode_spectra(source: Features, black: int, out: Planes) -> None:
+def decode_spectra(source: Features, black: int, out: PhotoPlanes) -> None:
     """Compute the reflectances *out* of encoded spectra; *black* is the address of that number."""
     darkness = floats(black, 1)[0]
     for y in range(source.height):
@@ -236,7 +238,7 @@ DOUBTS = 6
 
 
 class Estimates(NamedTuple):
-    """Estimated spectra (B, h, w): as `Planes`, their shape, and the address of `DOUBTS`."""
+    """Estimated spectra (B, h, w): as `PhotoPlanes`, their shape, and the address of `DOUBTS`."""
 
     address: int
     channel: int
@@ -248,7 +250,9 @@ class Estimates(NamedTuple):
 
 
 @kernel
-def write_sides(estimates: Estimates, weights: SpectrumWeights, out: Planes, scratch: int) -> None:
+def write_sides(
+    estimates: Estimates, weights: SpectrumWeights, out: PhotoPlanes, scratch: int
+) -> None:
     """Write the lower spectra of *estimates*, and then the upper ones, band by band."""
     numbers = np.empty(_NUMBERS, np.float32)
     doubts = floats(estimates.doubts, estimates.bands * DOUBTS)

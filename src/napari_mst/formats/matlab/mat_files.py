@@ -24,7 +24,7 @@ from napari_mst.base.arrays import Array, DType
 from napari_mst.base.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.base.memory import free_host_memory
 from napari_mst.base.progress import Progress
-from napari_mst.base.sandbox import Answer
+from napari_mst.base.sandbox import SandboxAnswer
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.parts import with_tuples
@@ -136,7 +136,7 @@ _NO_MEMORY = re.compile(
 
 def answer(
     path: Path, answers: tuple[str | None, int | None, int], limit: int, lazy: int
-) -> Answer:
+) -> SandboxAnswer:
     """The description of the cube at *path*, and its planes; none if the parent can map them.
 
     Parameters

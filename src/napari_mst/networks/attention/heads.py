@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from napari_mst.networks.attention.query import check_heads, check_memory
 from napari_mst.networks.attention_spec import QueryWeights
 
-Score = Literal["scaled", "plain", "cosine"]
+ScoreKind = Literal["scaled", "plain", "cosine"]
 """The measure of likeness between a query and a key."""
 
 _COSINE_SCALE = 8.0  # from here s learns: at 1, the 64 keys of a window would have equal weights
@@ -45,7 +45,7 @@ class HeadOptions:
         The heads are mixed by W and c in the end; else they only stand side by side.
     """
 
-    score: Score = "scaled"
+    score: ScoreKind = "scaled"
     has_bias: bool = True
     has_projection: bool = True
 

@@ -27,9 +27,9 @@ from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.attention.transformer_block import PatchMerging
 from napari_mst.networks.attention.window_attention import (
-    Geometry,
     ShiftedWindowAttention,
     WindowAttention,
+    WindowGeometry,
 )
 
 # Of blocks that have windows as well
@@ -48,7 +48,7 @@ LARGEST_WINDOW = 64
 """Side of a window in pixels at most: 4,096 pixels that attend to each other."""
 
 
-class Place(NamedTuple):
+class BlockPlace(NamedTuple):
     """The place of a block in the U-shape, and what it is told.
 
     Attributes
@@ -98,7 +98,7 @@ class AttentionKind:
     """
 
     title: str
-    make: Callable[[Place], Block]
+    make: Callable[[BlockPlace], Block]
     recognises: Callable[[Mapping[str, Tensor]], bool]
     has_norm: bool = True
     has_windows: bool = False
@@ -106,7 +106,7 @@ class AttentionKind:
     make_down: Callable[[int], nn.Module] = halving
 
 
-def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
+def geometry_of(block: Mapping[str, Tensor]) -> WindowGeometry | None:
     """The windows of the weights of a block, by their names in it; None if it has none.
 
     Raises
@@ -118,7 +118,7 @@ def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
     if stored is None:
         return None
     sides = stored.double().flatten().tolist()
-    is_sane = len(sides) == len(Geometry._fields) and all(
+    is_sane = len(sides) == len(WindowGeometry._fields) and all(
         side.is_integer() and 0 <= side <= 2 * LARGEST_WINDOW for side in sides
     )
     if not is_sane or not 1 <= sides[0] <= LARGEST_WINDOW:
@@ -126,7 +126,7 @@ def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
             f"Expected windows of 1 to {LARGEST_WINDOW} pixels in the weights, got {sides[:3]}. "
             "Ask for another copy of the file."
         )
-    return Geometry(*map(int, sides))
+    return WindowGeometry(*map(int, sides))
 
 
 def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
@@ -159,7 +159,9 @@ def _windows(block: Mapping[str, Tensor]) -> tuple[bool, bool] | None:
 _TURNS = (False, True, False, True, True)
 
 
-def _shifted_windows(place: Place, options: HeadOptions = LIKE_SPECTRAL) -> ShiftedWindowAttention:
+def _shifted_windows(
+    place: BlockPlace, options: HeadOptions = LIKE_SPECTRAL
+) -> ShiftedWindowAttention:
     shift = place.window // 2 if _TURNS[place.number] else 0
     return ShiftedWindowAttention(*place[:3], shift, options)
 
@@ -221,7 +223,7 @@ ATTENTIONS: dict[str, AttentionKind] = {
 }
 """Attention kinds by name. The first that recognises the weights of a block builds it."""
 
-_MIXED: tuple[Callable[[Place], Block], ...] = (
+_MIXED: tuple[Callable[[BlockPlace], Block], ...] = (
     ATTENTIONS["window"].make,
     lambda place: PlainBlock(_shifted_windows(place, DEFAULTS), place.has_norm),
     ATTENTIONS["global"].make,

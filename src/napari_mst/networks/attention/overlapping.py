@@ -22,9 +22,9 @@ from napari_mst.base.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions
 from napari_mst.networks.attention.query import check_pixel, square
 from napari_mst.networks.attention.window_attention import (
-    Geometry,
     RelativePositionBias,
     WindowAttention,
+    WindowGeometry,
     WindowTokens,
     filled_up,
     partitioned,
@@ -65,7 +65,7 @@ class OverlappingAttention(WindowAttention):
             )
         self.key_window = window + more
         self.position = RelativePositionBias(heads, window, self.key_window)
-        self.keep(Geometry(window, self.key_window))
+        self.keep(WindowGeometry(window, self.key_window))
 
     @property
     def halo(self) -> int:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from napari_mst.networks.attention.query import check_query, listed, unmasked
 from napari_mst.networks.attention_spec import QueryWeights
 
-Reading = Literal["columns", "rows"]
+TokenAxis = Literal["columns", "rows"]
 """The axis of A that sums to 1: columns in scaled dot-product attention."""
 
 
@@ -72,7 +72,7 @@ class SingleHeadAttention(nn.Module):
         features: int,
         channels: int,
         value_channels: int,
-        reading: Reading = "columns",
+        reading: TokenAxis = "columns",
     ) -> None:
         super().__init__()
         self.reading = reading

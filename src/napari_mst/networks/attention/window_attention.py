@@ -30,7 +30,7 @@ from napari_mst.networks.attention.query import check_pixel, square
 from napari_mst.networks.attention_spec import QueryWeights
 
 
-class Geometry(NamedTuple):
+class WindowGeometry(NamedTuple):
     """Sides, in pixels: of a window of queries, of its keys, and by how much windows are shifted.
 
     It is kept with the weights, which fit other sides and shifts as well.
@@ -109,7 +109,7 @@ class WindowAttention(Heads):
         self.window = window
         self.key_window = window
         self.position = RelativePositionBias(heads, window)
-        self.keep(Geometry(window, window, shift))
+        self.keep(WindowGeometry(window, window, shift))
 
     @property
     def halo(self) -> int:
@@ -117,7 +117,7 @@ class WindowAttention(Heads):
         shift = self.sides.shift
         return shift and max(shift, self.window - shift)
 
-    def keep(self, geometry: Geometry) -> None:
+    def keep(self, geometry: WindowGeometry) -> None:
         """Keep the *geometry* with the weights."""
         self.sides = geometry
         self.register_buffer("geometry", torch.tensor(geometry, dtype=torch.float32))

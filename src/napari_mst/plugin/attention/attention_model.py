@@ -230,7 +230,7 @@ def fingerprint(request: Request) -> tuple[Any, ...]:
 
 # ------------------------------------------------------------------------ orders
 
-Make = Callable[[Ready, Reports], Any]
+MakeAttention = Callable[[Ready, Reports], Any]
 """The work of a job on a photo that is ready."""
 Show = Callable[[ViewerModel, Any, Any], None]
 """Shows what a job has made of a photo, which comes last."""
@@ -314,7 +314,9 @@ def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
     return photo
 
 
-def order_of_run(viewer: ViewerModel, model: AttentionModel, make: Make, show: Show) -> Request:
+def order_of_run(
+    viewer: ViewerModel, model: AttentionModel, make: MakeAttention, show: Show
+) -> Request:
     """Order a job on the photo of the chosen run, run as it was run then."""
     recording = model.chosen.recording
 

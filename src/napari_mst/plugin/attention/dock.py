@@ -57,7 +57,7 @@ from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
 from napari_mst.plugin.reconstruct.dock import new_form
 from napari_mst.plugin.reconstruct.form import NO_PHOTO, ReconstructionForm
-from napari_mst.plugin.reconstruct.sections import Rows
+from napari_mst.plugin.reconstruct.sections import RowsWidget
 from napari_mst.plugin.reconstruct.setting_rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.menus import SUFFIXES, save_picture
@@ -122,7 +122,7 @@ class AttentionDock(Dock):
         self.form = shared(self.viewer, new_form_of_attention)
         self.model = shared(self.viewer, new_attention_model)
         self.probe = PixelProbe(self.viewer, self.workspace, self.model, self.form)
-        self.rows = Rows(self.form, PHOTO_ROW, *MODEL_ROWS)
+        self.rows = RowsWidget(self.form, PHOTO_ROW, *MODEL_ROWS)
         self.runs = QComboBox(placeholderText="no run yet: press Record", toolTip=RUNS_HINT)
         self.record_button = _button("Record", RECORD_HINT, self.start, recording_order, self.form)
         self.open_button = _button("Open ...", OPEN_HINT, self._ask_to_open)

@@ -72,11 +72,11 @@ CLIPPED = 0.5
 OCTAVES = 2.0
 """A weight of two octaves above equal weights, four times as much, is in the last colour."""
 
-Cells = tuple[int, int, int, int]
+CellRange = tuple[int, int, int, int]
 """Column and row of the first cell, and how many columns and rows there are."""
 
 
-class Drawn(NamedTuple):
+class Drawing(NamedTuple):
     """A picture to draw: (rows, columns) values, or colours, below a title.
 
     Attributes
@@ -95,11 +95,11 @@ class Drawn(NamedTuple):
     values: Array
     limits: tuple[float, float]
     tip: str = ""
-    framed: Cells | None = None
+    framed: CellRange | None = None
     is_matrix: bool = False
 
 
-def window_pictures(photo: Array, made: AttentionMap) -> list[Drawn]:
+def window_pictures(photo: Array, made: AttentionMap) -> list[Drawing]:
     """Draw the pixels of *photo* under the weights of *made*, and these; the pixel is framed."""
     most = 1.0 if photo.dtype.kind == "f" else float(np.iinfo(photo.dtype).max)
     high, pitch = float(made.values.max()), made.pitch
@@ -108,12 +108,12 @@ def window_pictures(photo: Array, made: AttentionMap) -> list[Drawn]:
     weight = (column // pitch, row // pitch, 1, 1)
     weights = f"and their weights:<br>black 0, bright {high:.3f}"
     return [
-        Drawn("The pixels of its window", photo, (0.0, most), framed=pixel),
-        Drawn(weights, made.values, (0.0, high), framed=weight),
+        Drawing("The pixels of its window", photo, (0.0, most), framed=pixel),
+        Drawing(weights, made.values, (0.0, high), framed=weight),
     ]
 
 
-def six_pictures(six: "SideBySide") -> Iterator[Drawn]:
+def six_pictures(six: "SideBySide") -> Iterator[Drawing]:
     """Draw all attentions of a pixel, which is framed, and what makes tokens."""
     row, column = six.place
     pixel = (column, row, 1, 1)
@@ -121,10 +121,10 @@ def six_pictures(six: "SideBySide") -> Iterator[Drawn]:
         # The last attention is between channels.
         framed = pixel if number < len(six.answers) - 1 else None
         text = f"<b>{title}</b><br>{lines}".replace("\n", "<br>")
-        yield Drawn(text, image, (0.0, 255.0), equation, framed)
+        yield Drawing(text, image, (0.0, 255.0), equation, framed)
 
 
-def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Drawn]:
+def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Drawing]:
     """Draw all steps of a head for key channel i = *key* and query channel j = *query*."""
     logits, attention = steps.matrices.logits[0], steps.matrices.attention[0]
     k, q = steps.keys[key], steps.queries[query]
@@ -157,10 +157,10 @@ def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Draw
         if name == "A":
             limits = (-OCTAVES, OCTAVES)
         cell = (query, key, 1, 1) if is_matrix else None
-        yield Drawn(caption.format(**said), values[name], limits, formula, cell, is_matrix)
+        yield Drawing(caption.format(**said), values[name], limits, formula, cell, is_matrix)
 
 
-def story_pictures(steps: AttentionSteps, key: int) -> Iterator[Drawn]:
+def story_pictures(steps: AttentionSteps, key: int) -> Iterator[Drawing]:
     """Tell in six pictures what a head does for its output channel i = *key*, the way it goes."""
     logits, attention = steps.matrices.logits[0], steps.matrices.attention[0]
     depth = len(logits)
@@ -194,7 +194,7 @@ def story_pictures(steps: AttentionSteps, key: int) -> Iterator[Drawn]:
     ):
         lines = "<br>".join(wrap(text.format(**said), LETTERS))
         is_matrix = title == DECIDED
-        yield Drawn(
+        yield Drawing(
             f"<b>{number}. {title}</b><br>{lines}",
             values,
             (0.0 if number == 1 else -limit, limit),
@@ -210,7 +210,7 @@ def _high(values: Floats) -> float:
 
 def matrix_pictures(
     heads: Iterable[RecordedHead], key: int | None, query: int | None
-) -> Iterator[Drawn]:
+) -> Iterator[Drawing]:
     """Draw the matrices of *heads*, with key channels i down and queries j across.
 
     The chosen cell is framed; a whole row or column where the other channel is None.
@@ -225,14 +225,14 @@ def matrix_pictures(
         title = f"{block}<br>{head}<br>{run}"
         framed = (left, top, width, height)
         weights = beside_equal(chosen.weights)
-        yield Drawn(title, weights, (-OCTAVES, OCTAVES), framed=framed, is_matrix=True)
+        yield Drawing(title, weights, (-OCTAVES, OCTAVES), framed=framed, is_matrix=True)
 
 
-def rollout_pictures(chosen: RecordedHead) -> Iterator[Drawn]:
+def rollout_pictures(chosen: RecordedHead) -> Iterator[Drawing]:
     """Draw the rollout of each stage of the run of *chosen*."""
     for number, matrix in enumerate(chosen.recording.record.rollouts.values(), 1):
         title = f"stage {number}, all blocks<br>rollout, {len(matrix)} x {len(matrix)}<br>"
-        yield Drawn(title, beside_equal(matrix), (-OCTAVES, OCTAVES))
+        yield Drawing(title, beside_equal(matrix), (-OCTAVES, OCTAVES))
 
 
 def beside_equal(weights: Floats) -> Floats:

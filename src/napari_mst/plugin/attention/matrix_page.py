@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
 
 from napari_mst.attention.record import beside_uniform
 from napari_mst.plugin.attention.attention_model import RecordedHead
-from napari_mst.plugin.attention.drawings import Drawn, matrix_pictures, rollout_pictures
+from napari_mst.plugin.attention.drawings import Drawing, matrix_pictures, rollout_pictures
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
@@ -42,12 +42,12 @@ class Picture:
         self.view = view
         self.image = pg.ImageItem(axisOrder="row-major")
         self.frame = QGraphicsRectItem()
-        self.drawn: Drawn
+        self.drawn: Drawing
         view.addItem(self.image)
         # The frame is not to change which part of the plane is shown.
         view.addItem(self.frame, ignoreBounds=True)
 
-    def draw(self, drawn: Drawn, colour: str) -> None:
+    def draw(self, drawn: Drawing, colour: str) -> None:
         """Draw a picture, its title in a *colour*."""
         self.drawn = drawn
         self.title.setText(drawn.title, color=colour)
@@ -116,13 +116,13 @@ class Pictures(pg.GraphicsLayoutWidget):
         self.ci.layout.setContentsMargins(2, 2, 2, 2)
         self.pictures: list[Picture] = []
         self._lowest = lowest
-        self._every: Sequence[Drawn] = ()
+        self._every: Sequence[Drawing] = ()
         self._alone: int | None = None
         self._colour = "w"
         self.scene().sigMouseClicked.connect(self._on_click)
         self.scene().sigMouseMoved.connect(self._on_move)
 
-    def draw(self, every: Sequence[Drawn]) -> None:
+    def draw(self, every: Sequence[Drawing]) -> None:
         """Draw *every* picture, in the place of those before; one that is alone stays so."""
         self._every = every
         if self._alone is not None and self._alone < len(every):

@@ -76,7 +76,7 @@ class StepModel(QAbstractTableModel):
         return str(section) if places is None else "{}, {}".format(*places[section])
 
 
-class Numbers(QWidget):
+class NumbersView(QWidget):
     """Shows the steps of a head; the chosen matrix stays chosen from click to click."""
 
     _of: "HeadSteps"
@@ -180,7 +180,7 @@ class PixelPage(QWidget):
         self.text = Paragraph()
         self.plot = Pictures("What the pixel attends to", 200)
         self.plot_page = ScrolledPage(self.plot)
-        self.numbers = Numbers()
+        self.numbers = NumbersView()
         for box in (self.by, self.numbers.steps):
             let_shrink(box, LETTERS)
         self._head: RecordedHead | None = None

@@ -41,7 +41,7 @@ from napari_mst.plugin.attention.attention_model import (
     order_of_run,
     source_of_run,
 )
-from napari_mst.plugin.attention.drawings import Drawn, six_pictures, window_pictures
+from napari_mst.plugin.attention.drawings import Drawing, six_pictures, window_pictures
 from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import JobState, Request, SideJob, Workspace
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
@@ -123,7 +123,7 @@ class PixelView(NamedTuple):
 
     text: str = ""
     steps: "HeadSteps | None" = None
-    pictures: Sequence[Drawn] = ()
+    pictures: Sequence[Drawing] = ()
 
 
 class PixelProbe(ViewerHelper):

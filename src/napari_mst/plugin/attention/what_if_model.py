@@ -24,7 +24,7 @@ from napari_mst.plugin.attention.attention_model import (
     fingerprint,
     source_of_run,
 )
-from napari_mst.plugin.attention.drawings import Drawn
+from napari_mst.plugin.attention.drawings import Drawing
 from napari_mst.plugin.jobs.task import Reports, Start, Task
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
@@ -36,7 +36,7 @@ PIXELS = 256 * 256
 Weights = Literal["kept", "all equal", "head equal", "head silent"]
 
 
-class Outcome(NamedTuple):
+class WhatIfOutcome(NamedTuple):
     """The cubes (B, H, W) before and after a change, and how they look: (H, W, 3), 0-255."""
 
     wavelengths: tuple[float, ...]
@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, wavelengths: tuple[float, ...], before: Floats, after: Floats) -> "Outcome":
+    def of(cls, wavelengths: tuple[float, ...], before: Floats, after: Floats) -> "WhatIfOutcome":
         """Compare two cubes."""
         looks = _look(before, wavelengths), _look(after, wavelengths)
         mean = float(np.abs(before).mean(dtype=np.float64))
@@ -59,7 +59,7 @@ class WhatIfView(NamedTuple):
     """The contents of the page: a sentence, two pictures, and the spectra (2, B) of a pixel."""
 
     text: str = ""
-    pictures: tuple[Drawn, ...] = ()
+    pictures: tuple[Drawing, ...] = ()
     wavelengths: tuple[float, ...] = ()
     spectra: Floats = np.empty((2, 0))
 
@@ -93,7 +93,7 @@ class WhatIf(ViewerHelper):
         # Used by one job after the other: the photo and the other one, made ready.
         self._ready: dict[Any, _Small] = {}
         self._records: dict[Any, AttentionRecord] = {}
-        self._outcome: Outcome | None = None
+        self._outcome: WhatIfOutcome | None = None
         self._pixel: tuple[int, int] | None = None
         model.head_changed.connect(self._on_head)
         self._head: RecordedHead | None = model.head
@@ -137,7 +137,7 @@ class WhatIf(ViewerHelper):
         done = partial(self._show, head.recording)
         self._start(Task(run, on_done=done, on_failed=self._fail, on_end=self._on_end))
 
-    def _order(self) -> Callable[[Reports], Outcome]:
+    def _order(self) -> Callable[[Reports], WhatIfOutcome]:
         """Freeze what is chosen. Raises `AttentionError`, `PhotoError` if a photo is gone."""
         head = self._model.chosen
         run = head.recording
@@ -166,7 +166,7 @@ class WhatIf(ViewerHelper):
         requests: list[Request],
         fields: dict[str, Any],
         reports: Reports,
-    ) -> Outcome:
+    ) -> WhatIfOutcome:
         """The work of a job; what it made ready lies in *ready* and *records* for the next one."""
         from napari_mst.attention.explorer import AttentionExplorer
         from napari_mst.attention.what_if import AttentionChange
@@ -188,9 +188,9 @@ class WhatIf(ViewerHelper):
             fields = fields | {"record": records[other]}
         before = small.effects.unchanged(reports)
         after = small.effects.changed(AttentionChange(**fields), reports)
-        return Outcome.of(small.wavelengths, before, after)
+        return WhatIfOutcome.of(small.wavelengths, before, after)
 
-    def _show(self, recording: Any, outcome: Outcome) -> None:
+    def _show(self, recording: Any, outcome: WhatIfOutcome) -> None:
         head = self._model.head
         # Another run may be looked at by now.
         if self.is_on and head is not None and head.recording is recording:
@@ -207,7 +207,7 @@ class WhatIf(ViewerHelper):
         frame = (column - 2, row - 2, 5, 5)
         titles = "<b>before</b>", "<b>after</b>"
         pictures = tuple(
-            Drawn(title, look, (0.0, 255.0), "Click a pixel for its spectrum.", frame, True)
+            Drawing(title, look, (0.0, 255.0), "Click a pixel for its spectrum.", frame, True)
             for title, look in zip(titles, outcome.looks, strict=True)
         )
         spectra = np.stack([cube[:, row, column] for cube in (outcome.before, outcome.after)])

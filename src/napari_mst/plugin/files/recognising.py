@@ -54,9 +54,9 @@ from napari_mst.plugin.files.opening import (
 from napari_mst.plugin.jobs.task import Task
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.pictures.bar import add_bar
-from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
+from napari_mst.plugin.pictures.comparing import SideBySideView, Wiper
 from napari_mst.plugin.pictures.composing import Composer
-from napari_mst.plugin.pictures.sharpening import Refiner
+from napari_mst.plugin.pictures.sharpening import Sharpener
 from napari_mst.plugin.viewer.bands import (
     Bands,
     ColourBar,
@@ -79,7 +79,7 @@ from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
 
 READER, WRITER = "napari.get_reader", "napari.write_image"
-Reader = Callable[..., list[Any]]
+LayerReader = Callable[..., list[Any]]
 SUFFIX = ".npy"
 
 
@@ -132,13 +132,13 @@ class Recogniser(ViewerHelper):
         Bands.of(viewer)
         EarthStatus.of(viewer)
         composer = Composer.of(viewer)
-        Refiner.of(viewer)
+        Sharpener.of(viewer)
         bar = ColourBar.of(viewer)
         bar.is_awaiting_picture = composer.is_first_due
         # A picture that could not be painted leaves the band with its bar.
         composer.changed.connect(bar.request_update)
         Wiper.of(viewer)
-        SideBySide.of(viewer)
+        SideBySideView.of(viewer)
         add_bar(viewer)
         for layer in list(viewer.layers):
             self.look_at(layer)
@@ -363,13 +363,15 @@ def watch_napari() -> None:
                 commands.register(name, partial(watched, own))
 
 
-def reader_of_napari(reader_of: Callable[[Paths], Reader | None], path: Paths) -> Reader | None:
+def reader_of_napari(
+    reader_of: Callable[[Paths], LayerReader | None], path: Paths
+) -> LayerReader | None:
     """Return napari's own reader for *path*, which offers ours where it fails."""
     read = reader_of(path)
     return None if read is None else partial(_read_or_offer, read)
 
 
-def _read_or_offer(read: Reader, path: Paths, **options: Any) -> list[Any]:
+def _read_or_offer(read: LayerReader, path: Paths, **options: Any) -> list[Any]:
     try:
         return read(path, **options)
     except Exception:

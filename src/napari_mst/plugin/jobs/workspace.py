@@ -281,7 +281,7 @@ def reconstruct_pages(request: Request, reports: Reports) -> Stack:
 SURE = 0.02
 """Share of the work after which its pace shows how long the rest takes."""
 
-Make = Callable[[Request, Reports], Any]
+MakeCubes = Callable[[Request, Reports], Any]
 """The work of a job, done on its thread."""
 
 
@@ -334,7 +334,7 @@ class Workspace:
     def __init__(
         self,
         start: Start,
-        make: Make = reconstruct_with_previews,
+        make: MakeCubes = reconstruct_with_previews,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state = JobState()

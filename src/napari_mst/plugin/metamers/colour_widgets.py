@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 from napari_mst.cube.colour import XYZ_TO_SRGB, srgb_to_linear
 from napari_mst.cube.illuminants import illuminant_names
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.metamers.metamer_model import SECOND_LIGHT, Codes, Seen, codes_of
+from napari_mst.plugin.metamers.metamer_model import SECOND_LIGHT, ColourCodes, Seen, codes_of
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox
 
@@ -91,7 +91,7 @@ class Swatch(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(HEIGHT)
 
-    def show_colour(self, codes: Codes, text: str) -> None:
+    def show_colour(self, codes: ColourCodes, text: str) -> None:
         """Show the sRGB colour of 8-bit *codes*, and *text* on it."""
         self.setText(text)
         luminance = srgb_to_linear(np.array(codes) / 255) @ np.linalg.inv(XYZ_TO_SRGB)[1]

@@ -35,7 +35,7 @@ from napari_mst.plugin.metamers.colour_widgets import ChartGrid, ColourTable
 from napari_mst.plugin.metamers.metamer_model import (
     FIRST_AMOUNT,
     TO_ESTIMATE,
-    Codes,
+    ColourCodes,
     MetamerModel,
     Seen,
     Subject,
@@ -58,7 +58,7 @@ MODEL = "pixelwise-srgb"
 """The network that sees one pixel at a time: there is nothing else to see of one colour."""
 
 
-def estimated(codes: Codes) -> Spectrum:
+def estimated(codes: ColourCodes) -> Spectrum:
     """Reconstruct a photo of one pixel. The first call is slow, as it imports torch."""
     cube = _reconstructor().reconstruct(np.array(codes, dtype=np.uint8)[None, None])
     return replace(cube.spectrum(0, 0), name=f"estimated by {MODEL}", origin=Origin())

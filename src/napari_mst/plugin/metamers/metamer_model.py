@@ -31,7 +31,7 @@ _NOTHING = 1e-6  # length of a metameric black that is only rounding
 
 QUESTION = "Both have the same colour in the photo. Which of the two was photographed?"
 
-Codes = tuple[int, int, int]
+ColourCodes = tuple[int, int, int]
 
 
 class Seen(NamedTuple):
@@ -48,8 +48,8 @@ class Seen(NamedTuple):
     """
 
     spectrum: Spectrum
-    codes: Codes
-    second: Codes
+    codes: ColourCodes
+    second: ColourCodes
     difference: float
 
 
@@ -108,7 +108,7 @@ class MetamerModel:
     # ------------------------------------------------------------------------ what is looked at
 
     @property
-    def codes(self) -> Codes:
+    def codes(self) -> ColourCodes:
         """The photo's three numbers for the spectrum: everything that a network sees of it."""
         return codes_of(self.subject.spectrum)
 
@@ -134,7 +134,7 @@ class MetamerModel:
         self.subject_changed.emit()
         self.changed.emit()
 
-    def take_estimate(self, codes: Codes, estimate: Spectrum) -> None:
+    def take_estimate(self, codes: ColourCodes, estimate: Spectrum) -> None:
         """Show the network's spectrum for a photo's *codes*, if these are still looked at."""
         if codes == self.codes and self.subject.has_truth and self.estimate is None:
             self.subject = self.subject._replace(estimate=estimate)
@@ -243,7 +243,7 @@ class MetamerModel:
         return "The estimate has other bands than this spectrum. Choose a wave to move along."
 
 
-def codes_of(spectrum: Spectrum, light: str = DAYLIGHT) -> Codes:
+def codes_of(spectrum: Spectrum, light: str = DAYLIGHT) -> ColourCodes:
     """The 8-bit sRGB codes of a reflectance under *light*, refined to its white."""
     linear = np.clip(spectrum.values @ colour_weights(spectrum.wavelengths, light), 0, 1)
     red, green, blue = np.round(255 * linear_to_srgb(linear)).astype(int).tolist()

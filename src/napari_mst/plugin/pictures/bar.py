@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QMenu, QPushButton,
 
 from napari_mst.base.errors import NapariMstError, shown
 from napari_mst.cube.illuminants import illuminant_names
-from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
+from napari_mst.plugin.pictures.comparing import SideBySideView, Wiper
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer
 from napari_mst.plugin.viewer.bands import Bands
 from napari_mst.plugin.viewer.layers import active_cube_layer, is_picture_shown
@@ -65,7 +65,7 @@ class PictureBar(QFrame, OfViewer):
         self._row.addSpacing(3 * EDGE)
         for title, tip, of in (
             ("Wiper", WIPER, Wiper.of),
-            ("Side by side", SIDES, SideBySide.of),
+            ("Side by side", SIDES, SideBySideView.of),
         ):
             button = self._button(title, tip, calling(self._toggle, of))
             self._states.append((button, of, "is_open"))

@@ -42,7 +42,7 @@ NOTHING_BELOW = (
 _CHANGED = ("stride", "shape", "spacing")
 
 
-class SideBySide(ViewerHelper):
+class SideBySideView(ViewerHelper):
     """Shows the active cube beside what lies below it."""
 
     def __init__(self, viewer: ViewerModel) -> None:

@@ -21,7 +21,7 @@ from napari_mst.base.errors import NapariMstError
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube, pictures
 from napari_mst.cube.lazy import Lazy, cached, coarse_of, levels_of
-from napari_mst.cube.pictures import Part, Recipe, paint, rendering
+from napari_mst.cube.pictures import Recipe, Slices, paint, rendering
 from napari_mst.plugin.jobs.task import Latest, Task
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.layers import (
@@ -343,7 +343,7 @@ class Composer(ViewerHelper):
         self.changed.emit()
 
 
-def _visible_part(layer: Image) -> tuple[Part, int]:
+def _visible_part(layer: Image) -> tuple[Slices, int]:
     """Choose the part of *layer* that is on the screen, and the step between its pixels."""
     rows, columns = layer.data.shape[-2:]
     corners = np.asarray(layer.corner_pixels)[:, -2:]

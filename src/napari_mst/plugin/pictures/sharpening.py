@@ -10,7 +10,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_mst.base.progress import Progress
-from napari_mst.cube.lazy import Lazy, Level, Place
+from napari_mst.cube.lazy import ChunkPlace, Lazy, Level
 from napari_mst.plugin.jobs.task import Task
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report
@@ -19,7 +19,7 @@ AT_A_TIME = 4
 """Tiles after which the layer is drawn again: as many take about half a second."""
 
 
-class Refiner(ViewerHelper):
+class Sharpener(ViewerHelper):
     """Has what is seen of the cubes of its viewer computed, from the middle of the view outwards.
 
     A layer that is drawn again tells which tiles it still misses, so that a view that has moved
@@ -47,7 +47,7 @@ class Refiner(ViewerHelper):
             level.on_missing = partial(self._refine, weakref.ref(layer))
             layer.refresh(extent=False)
 
-    def _refine(self, found: "weakref.ref[Image]", missing: Sequence[Place]) -> None:
+    def _refine(self, found: "weakref.ref[Image]", missing: Sequence[ChunkPlace]) -> None:
         """Compute the middle ones of the *missing* tiles, unless the layer waits for others."""
         layer = found()
         if layer is None or not missing or layer in self._busy or not self.has(layer):
@@ -72,7 +72,7 @@ def _level_of(layer: Image) -> Any:
     return getattr(level, "base", None) or level
 
 
-def _compute(numbers: Lazy, places: Sequence[Place], progress: Progress) -> None:
+def _compute(numbers: Lazy, places: Sequence[ChunkPlace], progress: Progress) -> None:
     _, height, width = numbers.sides
     for _, row, column in places:
         progress.check()

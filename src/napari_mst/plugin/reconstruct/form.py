@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from napari_mst.plugin.jobs.workspace import Correction
 
 
-Part = Literal["whole", "visible", "drawn"]
+PartChoice = Literal["whole", "visible", "drawn"]
 """The part of the photo to reconstruct: all, what is on the screen, or a drawn rectangle."""
 
 
@@ -173,7 +173,7 @@ class ReconstructionForm:
     photo: "weakref.ref[Image] | None" = None
     all_pages: bool = False
     photos: "tuple[weakref.ref[Image], ...]" = ()
-    part: Part = "whole"
+    part: PartChoice = "whole"
     extent: Extent = "auto"
     card: str = ""
     weights: str = ""

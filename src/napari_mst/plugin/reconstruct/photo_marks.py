@@ -14,7 +14,7 @@ from napari_mst.base.errors import PhotoError
 from napari_mst.calibration.chart import Chart, Corners
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.photo.photo import Photo, Rectangle
-from napari_mst.plugin.reconstruct.form import Finding, Part, ReconstructionForm
+from napari_mst.plugin.reconstruct.form import Finding, PartChoice, ReconstructionForm
 from napari_mst.plugin.viewer.layer_photos import CORRECTED, FRAME, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.layers import (
     layer_of_role,
@@ -41,7 +41,7 @@ Take = Callable[[tuple[float, float]], object]
 """Takes the row and the column of a click, not rounded."""
 
 
-def photo_part(viewer: ViewerModel, photo: LayerPhoto, part: Part) -> LayerPhoto:
+def photo_part(viewer: ViewerModel, photo: LayerPhoto, part: PartChoice) -> LayerPhoto:
     """Return the *part* of a *photo* in the viewer.
 
     Raises

@@ -16,7 +16,7 @@ from napari.layers import Image
 from napari_mst.base.errors import CameraError, ModelError, PhotoError
 from napari_mst.calibration.chart import Chart, Corners, find_chart
 from napari_mst.calibration.grey_scale import calibrate_greys
-from napari_mst.calibration.white_patch import GreyPatch, Place, acquisition_from_patch
+from napari_mst.calibration.white_patch import GreyPatch, PatchPlace, acquisition_from_patch
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Acquisition
@@ -45,7 +45,7 @@ SAMPLE = 100_000
 MORE = "Another grey of a scale shows more of the curve: set how bright it is, and click it."
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
-References = Mapping[Place, Spectrum]
+References = Mapping[PatchPlace, Spectrum]
 """Spectra that are known at places of a photo."""
 NONE: References = {}
 Look = Callable[[Photo], Finding]

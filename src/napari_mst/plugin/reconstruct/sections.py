@@ -76,7 +76,7 @@ def colours_title(form: Form) -> str:
     return f"Colours off?{' White is far from that of daylight.' if form.is_far_off else ''}"
 
 
-class Rows(QWidget):
+class RowsWidget(QWidget):
     """Rows of *form*, and *parts* that are as wide as it, below each other.
 
     Writes what the user does into the form, and draws the form when it is told to. `widgets` has
@@ -151,9 +151,9 @@ class FormRows(QWidget):
         self.findings = FindingRows(form, viewer)
         self.asks = {name: QPushButton(title, toolTip=tip) for name, (title, tip) in ASKS.items()}
         choices = fill(QHBoxLayout(), *(self.asks[name] for name in ("light", "patch", "chart")))
-        self.top = Rows(form, *ROWS, self.about, *CAMERA_ROWS)
-        self._settings = Rows(form, *SETTINGS, PART, EXTENT)
-        self._colours = Rows(form, choices, *COLOUR_ROWS, self.asks["read"], self.findings)
+        self.top = RowsWidget(form, *ROWS, self.about, *CAMERA_ROWS)
+        self._settings = RowsWidget(form, *SETTINGS, PART, EXTENT)
+        self._colours = RowsWidget(form, choices, *COLOUR_ROWS, self.asks["read"], self.findings)
         self.widgets: dict[str, Any] = {}
         for rows in (self.top, self._settings, self._colours):
             self.widgets |= rows.widgets

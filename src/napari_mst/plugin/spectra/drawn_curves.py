@@ -22,7 +22,7 @@ FADED = 0.45
 """Opacity of the curves that are not selected, while some are."""
 MOST_SMOOTH = 200
 """Number of curves beyond which they are drawn thin, not smoothed, and by colour, to stay quick."""
-Range = tuple[float, ...]
+ValueRange = tuple[float, ...]
 """The least and the largest value; empty for none."""
 GAP = np.array([np.nan])
 MARGIN = 0.05
@@ -47,7 +47,7 @@ class CurvesItem(pg.GraphicsObject):
     def __init__(self, *, is_live: bool = False) -> None:
         super().__init__()
         self.lines: Sequence[DrawnCurve] = ()
-        self.values: Range = ()
+        self.values: ValueRange = ()
         self._rect = QRectF()
         # Qt takes a hundred times as long for a wider path of a noisy spectrum.
         self._width = 1 if is_live else 2
@@ -141,7 +141,7 @@ def _band(spectrum: Spectrum) -> QPainterPath | None:
     return pg.arrayToQPath(around, bounds, connect="all")
 
 
-def value_range(lines: Iterable[DrawnCurve]) -> Range:
+def value_range(lines: Iterable[DrawnCurve]) -> ValueRange:
     """The least and the largest value of *lines* and their bounds; empty if there is no number."""
     spectra = [line.spectrum for line in lines]
     every = (part for one in spectra for part in (one.values, one.lower, one.upper))

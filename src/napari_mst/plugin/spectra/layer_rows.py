@@ -40,7 +40,7 @@ RELATIVE_WIDTH = 0.004
 
 Tasks = dict[Hashable, ReadTask]
 """Tasks by the numbers of the rows that they read."""
-Found = Mapping[int, Any]
+FoundSpectra = Mapping[int, Any]
 """The results that were read of rows, by the numbers of these rows."""
 
 
@@ -72,7 +72,7 @@ class LayerRows(Rows, ABC):
     def tasks(self, reading: Reading, viewer: ViewerModel) -> Tasks:
         """Return the tasks that read these rows; none where they lie in another plane."""
 
-    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> Found:
+    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> FoundSpectra:
         """Return the *results* of *tasks*, which lie there by their slots."""
         read: dict[Any, Any] = {number: results.get(task.slot) for number, task in tasks.items()}
         return {number: each for number, each in read.items() if each is not None}
@@ -135,7 +135,7 @@ class PickRows(LayerRows):
                 tasks["band", index] = ReadTask(key, key, partial(reading.of_band, row, column))
         return tasks
 
-    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> Found:
+    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> FoundSpectra:
         """See `LayerRows`; spectra have their prediction intervals, once these were read."""
         read: Any = super().found(results, tasks)
         bands = {key[1]: read.pop(key) for key in [*read] if isinstance(key, tuple)}
@@ -288,9 +288,9 @@ class LabelRows(LayerRows):
 
         return {0: reading.task(id(layer), place, read, is_large=True)}
 
-    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> Found:
+    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> FoundSpectra:
         """See `LayerRows`."""
-        found: Found = super().found(results, tasks).get(0, {})
+        found: FoundSpectra = super().found(results, tasks).get(0, {})
         return found
 
     def rgba(self, numbers: Any) -> Any:
@@ -318,7 +318,7 @@ class Group:
     errors if there is a reference.
     """
 
-    def __init__(self, rows: LayerRows, read: Sequence[Found], cubes: int) -> None:
+    def __init__(self, rows: LayerRows, read: Sequence[FoundSpectra], cubes: int) -> None:
         self.made_from = _origin(rows, read, cubes)
         self._spectra = read[:cubes]
         errors: Mapping[int, Comparison] = read[cubes] if len(read) > cubes else {}
@@ -357,12 +357,14 @@ class Group:
         return tuple(named(read.get(number)) for read in self._spectra)
 
 
-def _origin(rows: LayerRows, read: Sequence[Found], cubes: int) -> tuple[Hashable, ...]:
+def _origin(rows: LayerRows, read: Sequence[FoundSpectra], cubes: int) -> tuple[Hashable, ...]:
     """Return what tells a group from others, while it holds all that *read* has."""
     return (rows, rows.version, cubes, id(rows.hidden), *map(id, read))
 
 
-def group_of(rows: LayerRows, read: Sequence[Found], cubes: int, last: Sequence[Group]) -> Group:
+def group_of(
+    rows: LayerRows, read: Sequence[FoundSpectra], cubes: int, last: Sequence[Group]
+) -> Group:
     """Return the group of *rows*; that among the *last* ones if nothing has changed.
 
     Thousands of labels have the same results again; picks and shapes have new ones each time.

@@ -12,7 +12,7 @@ from qtpy.QtGui import QColor, QDragEnterEvent, QDropEvent
 from qtpy.QtWidgets import QInputDialog
 
 from napari_mst.cube import NANOMETRES
-from napari_mst.plugin.spectra.drawn_curves import MARGIN, CurvesItem, Range, legend_html
+from napari_mst.plugin.spectra.drawn_curves import MARGIN, CurvesItem, ValueRange, legend_html
 from napari_mst.plugin.spectra.resolve import NO_ENTRY, DrawnCurve, LegendLine, Marker
 from napari_mst.plugin.viewer.bands import VISIBLE, visible_spectrum
 
@@ -65,7 +65,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._theme = get_theme("dark")
         self._keys: Sequence[LegendLine] = ()
         self._top: float | None = None
-        self._seen: Range = ()
+        self._seen: ValueRange = ()
         self._axes = ("", 0.0, 1.0)
         self._arrange()
         # Not "sigPositionChanged": the slider moves the line, too, and is not to be moved by it.
@@ -370,6 +370,6 @@ def _has(box: pg.ViewBox, position: QPointF) -> bool:
     return bool(box.sceneBoundingRect().contains(position))
 
 
-def _around(*values: float) -> Range:
+def _around(*values: float) -> ValueRange:
     """Return the range of *values*."""
     return (min(values), max(values)) if values else ()

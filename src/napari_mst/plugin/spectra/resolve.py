@@ -77,7 +77,7 @@ NO_ENTRY = -1
 """Number of the entry of a curve that belongs to none."""
 
 
-class Bands(NamedTuple):
+class CubeBands(NamedTuple):
     """The spectral axis of the cube that is selected, and its band that is shown."""
 
     wavelengths: tuple[float, ...]
@@ -222,7 +222,7 @@ class Snapshot:
     cube_names: tuple[str, ...] = ()
     quantities: tuple[str, ...] = ()
     has_reference: bool = False
-    bands: Bands | None = None
+    bands: CubeBands | None = None
     cursor: float | None = None
     pointed: Spectra = ()
     hint: str = HINT

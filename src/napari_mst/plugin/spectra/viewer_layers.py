@@ -32,7 +32,7 @@ from napari_mst.plugin.spectra.layer_rows import (
     region_layers,
 )
 from napari_mst.plugin.spectra.reader import Identity, Reader, errors_of, placed, spectra_of
-from napari_mst.plugin.spectra.resolve import Bands, Snapshot, resolve
+from napari_mst.plugin.spectra.resolve import CubeBands, Snapshot, resolve
 from napari_mst.plugin.spectra.rows import Entry, FileRows
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
@@ -187,7 +187,7 @@ class ViewerLayers(ViewerHelper):
         if layer is not None:
             cube = cube_at(layer)
             shown = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
-            bands = Bands(tuple(cube.wavelengths), cube.unit, cube.quantity, shown)
+            bands = CubeBands(tuple(cube.wavelengths), cube.unit, cube.quantity, shown)
         self.intend(**changes, bands=bands)
         self.snapshot = self._next = resolve(self._next, self.snapshot)
         self.changed.emit(self.snapshot)

@@ -253,7 +253,7 @@ def _uses(colours: Floats) -> NDArray[np.int_]:
     return (distances <= SAME_COLOUR).sum(axis=0)
 
 
-class State(NamedTuple):
+class PicksState(NamedTuple):
     """All that a person can change about the picks."""
 
     data: Doubles
@@ -262,12 +262,12 @@ class State(NamedTuple):
     features: Any
 
     @classmethod
-    def of(cls, points: Points) -> "State":
+    def of(cls, points: Points) -> "PicksState":
         """Copy what *points* are now."""
         # Copies, because napari moves a dragged point within the same array.
         return cls(*(getattr(points, name).copy() for name in cls._fields))
 
-    def equals(self, other: "State") -> bool:
+    def equals(self, other: "PicksState") -> bool:
         """True if *other* holds the same picks."""
         arrays = zip(self[:-1], other[:-1], strict=True)
         is_same = all(np.array_equal(mine, its) for mine, its in arrays)
@@ -279,7 +279,7 @@ class History:
 
     def __init__(self) -> None:
         self.is_undoing = False
-        self._states: list[State] = []
+        self._states: list[PicksState] = []
         # The place among the states of the one that is shown; those after it were undone.
         self._at = 0
         self._points: Callable[[], Points | None] = lambda: None
@@ -302,7 +302,7 @@ class History:
         if self._points() is not points:
             self._states = []
             self._points = weakref.ref(points)
-        state = State.of(points)
+        state = PicksState.of(points)
         if not self._states or not self._states[self._at].equals(state):
             self._states = [*self._states[: self._at + 1], state][-STATES:]
             self._at = len(self._states) - 1
@@ -327,7 +327,7 @@ class History:
         finally:
             self.is_undoing = False
         # napari may keep the same features in columns of another type, as if they had changed.
-        self._states[at] = State.of(points)
+        self._states[at] = PicksState.of(points)
 
 
 def picks_text(points: Points, layer: Layer) -> str:

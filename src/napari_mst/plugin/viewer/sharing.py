@@ -20,13 +20,15 @@ from npe2 import PluginManager
 
 from napari_mst.base.errors import plain
 
-State = TypeVar("State")
+SharedState = TypeVar("SharedState")
 
 # Events of napari hold bound methods weakly, so this is what keeps those who listen.
 _shared = weakref.WeakKeyDictionary[ViewerModel, dict[Callable[..., Any], Any]]()
 
 
-def shared(viewer: ViewerModel, make: Callable[..., State], *arguments: object) -> State:
+def shared(
+    viewer: ViewerModel, make: Callable[..., SharedState], *arguments: object
+) -> SharedState:
     """Return what *make* makes of *viewer* and *arguments*: made on the first call, and then kept.
 
     Everybody who asks for it gets the same object. It must not hold the viewer, which would then
