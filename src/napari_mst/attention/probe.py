@@ -8,17 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from math import lcm
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from napari_mst.attention.record_views import Selection
 from napari_mst.attention.recorder import attentions
+from napari_mst.networks.attention.kinds import Block
 from napari_mst.networks.network import Pass, Program
-
-Block = Any
-"""A block of this package with S-MSA: `AttentionSpec.parts` of an attention between channels."""
 
 
 class HeadProbe:

@@ -18,7 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from napari_mst.attention.head_steps import COLOURS, filter_head
-from napari_mst.base.arrays import Brief, Codes, Doubles
+from napari_mst.base.arrays import Brief, Codes, Doubles, Pixel
 from napari_mst.base.errors import AttentionError
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.showing import new_figure
@@ -42,8 +42,6 @@ from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Pixel = tuple[int, int]
-"""Row and column."""
 
 WINDOW = 8
 """Pixels along a side of a window, and of a patch that is one token."""

@@ -22,6 +22,8 @@ DType = np.dtype[Any]
 """The type of the elements of an array."""
 Codes = NDArray[np.uint8]
 """Numbers of 8 bits, as a photo or a picture in sRGB has them."""
+Pixel = tuple[int, int]
+"""Row and column of a pixel."""
 
 
 class Brief:

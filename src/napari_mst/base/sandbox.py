@@ -75,7 +75,7 @@ def stream(
     Parameters
     ----------
     function
-        `module:name`; it returns an `SandboxAnswer`, or yields several.
+        `module:name`; it returns a `SandboxAnswer`, or yields several.
     options
         Values that JSON knows.
 

@@ -6,19 +6,17 @@ computations take the `usable` ones. Letters: B bands, H rows, W columns; b good
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.base.arrays import Array, Doubles
 from napari_mst.cube.lazy import lazy_of
-from napari_mst.cube.parts import PlainCube, metadata_of_bands, without
+from napari_mst.cube.parts import Cube, PlainCube, metadata_of_bands, without
 
 _BAD = "bbl"
 _IGNORED = "data ignore value"
-
-Cube = TypeVar("Cube", bound=PlainCube)
 
 
 def good_bands(cube: PlainCube) -> NDArray[np.int_]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from napari_mst.base.errors import CubeError, shown
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import COUNTS, FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
-from napari_mst.cube.parts import PlainCube, metadata_of_cut, with_tuples
+from napari_mst.cube.parts import Cube, PlainCube, metadata_of_cut, with_tuples
 from napari_mst.cube.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from hyperspy.signals import Signal1D
     from xarray import DataArray
 
-
-Cube = TypeVar("Cube", bound=PlainCube)
 
 STANDARD_NAME = "radiation_wavelength"
 """CF's name for a wavelength."""

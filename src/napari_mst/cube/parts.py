@@ -7,7 +7,7 @@ arrays with NaN. Letters: B bands, H rows, W columns.
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -62,6 +62,9 @@ DEFAULT_BANDS = "default bands"
 
 ABOUT_BANDS = frozenset({*_OF_BANDS, DEFAULT_BANDS})
 """Fields of metadata that describe single bands."""
+
+Cube = TypeVar("Cube", bound="PlainCube")
+"""A cube of any kind, which comes out as it came in."""
 
 
 @dataclass(frozen=True, eq=False)

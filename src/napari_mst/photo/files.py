@@ -32,9 +32,6 @@ from napari_mst.photo.profiles import ColourSpace, in_srgb, space_in
 from napari_mst.photo.raw import MAX_PIXELS, Shot, check_size, develop_raw, too_large
 from napari_mst.photo.raw_header import TIFF_MARKS, camera_in_raw, check_raw, is_raw, is_raw_file
 
-Pixels = Array
-"""Pixels of any depth and layout, as stored."""
-
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "JPEG2000", "TIFF", "AVIF")
 """The formats that Pillow is asked for, by their first bytes; JPEG includes MPO."""
 
@@ -54,7 +51,7 @@ class Decoded(NamedTuple):
         The colour space of the pixels; None for sRGB, or where the file does not say.
     """
 
-    pixels: Pixels
+    pixels: Array
     sha256: str
     shot: Shot | None = None
     space: ColourSpace | None = None
@@ -177,7 +174,7 @@ def orientation(path: str | PathLike[str]) -> int:
         return 1
 
 
-def upright(pixels: Pixels, orientation: int) -> Pixels:
+def upright(pixels: Array, orientation: int) -> Array:
     """A view of (H, W) or (H, W, C) *pixels*, as stored, with their *orientation* undone."""
     if orientation in _ON_THEIR_SIDE:
         pixels = pixels.swapaxes(0, 1)
@@ -234,7 +231,7 @@ def is_shown_otherwise(path: str | PathLike[str]) -> bool:
         return False
 
 
-def decode_pages(path: Path, notes: list[str]) -> tuple[Pixels, ColourSpace | None]:
+def decode_pages(path: Path, notes: list[str]) -> tuple[Array, ColourSpace | None]:
     """The pixels of the photo file *path*, and their colour space; None for sRGB.
 
     They are (H, W), (H, W, C), or (T, H, W, C) if of several pages.
@@ -251,13 +248,13 @@ def decode_pages(path: Path, notes: list[str]) -> tuple[Pixels, ColourSpace | No
     return photo.pixels, photo.space
 
 
-def shown_pages(path: Path) -> Pixels:
+def shown_pages(path: Path) -> Array:
     """The pixels of `decode_pages`, in sRGB, as a layer shows them."""
     pixels, space = decode_pages(path, [])
     return pixels if space is None else pages_in_srgb(pixels, space)
 
 
-def pages_in_srgb(pixels: Pixels, space: ColourSpace) -> Pixels:
+def pages_in_srgb(pixels: Array, space: ColourSpace) -> Array:
     """*pixels* of `decode_pages` in sRGB; of a type that no photo keeps, they stay as they are."""
     if pixels.dtype.name not in ("uint8", "uint16", "float32"):
         return pixels
@@ -279,7 +276,7 @@ def has_colours_of_its_own(path: Path) -> bool:
         return False
 
 
-def _colour_pages(path: Path) -> tuple[Pixels, ColourSpace | None] | None:
+def _colour_pages(path: Path) -> tuple[Array, ColourSpace | None] | None:
     """See `decode_pages`; None if *path* is no TIFF, or has no pages in colour."""
     try:
         with tifffile.TiffFile(path) as tiff:
@@ -372,7 +369,7 @@ def _is_tiff(file: BinaryIO) -> bool:
     return magic in TIFF_MARKS
 
 
-def _decode_image(file: BinaryIO, notes: list[str]) -> tuple[Pixels, ColourSpace | None]:
+def _decode_image(file: BinaryIO, notes: list[str]) -> tuple[Array, ColourSpace | None]:
     file.seek(0)
     image = open_image(file)
     check_size(*image.size)
@@ -391,7 +388,7 @@ def _decode_image(file: BinaryIO, notes: list[str]) -> tuple[Pixels, ColourSpace
     return upright(np.asarray(_in_plain_mode(image, notes)), asked), space
 
 
-def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Pixels, ColourSpace | None]:
+def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Array, ColourSpace | None]:
     file.seek(0)
     with tifffile.TiffFile(file) as tiff:
         images = [series for series in whole_series(tiff) if not series.keyframe.is_reduced]
@@ -419,7 +416,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Pixels, ColourSpace 
         return upright(pixels, _orientation(page, notes)), space_in(page)
 
 
-def _decoded(file: BinaryIO, series: tifffile.TiffPageSeries) -> Pixels:
+def _decoded(file: BinaryIO, series: tifffile.TiffPageSeries) -> Array:
     """The pixels of an image in a TIFF *file*: of a large one in a file that is mapped.
 
     Its strips or tiles are decoded one by one, so that only a few are in memory at a time.

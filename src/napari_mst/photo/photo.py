@@ -19,13 +19,13 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.base.arrays import Doubles, Floats, Mask, Singles
+from napari_mst.base.arrays import Array, Doubles, Floats, Mask, Singles
 from napari_mst.base.errors import PhotoError, shown
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.georeference import Georeference
-from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg, zarr_image
+from napari_mst.photo.files import decode_file, georeference_in, is_jpeg, zarr_image
 from napari_mst.photo.profiles import ColourSpace, Unconverted, in_srgb
 from napari_mst.photo.raw import SATURATED, Shot
 from napari_mst.photo.values import (
@@ -113,7 +113,7 @@ class Photo:
     ((2, 3), (2, 3), (2, 2))
     """
 
-    pixels: Pixels
+    pixels: Array
     full_scale: float
     encoding: Encoding
     name: str = ""
@@ -213,7 +213,7 @@ class Photo:
 
     @classmethod
     def _of(
-        cls, image: Pixels, encoding: Encoding | None, full_scale: float | None, notes: list[str]
+        cls, image: Array, encoding: Encoding | None, full_scale: float | None, notes: list[str]
     ) -> Self:
         """The photo that *image* is; all that is assumed is added to the *notes*."""
         pixels, scale, valid, is_light = interpret(image, full_scale, encoding, notes)

@@ -22,11 +22,10 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.base.arrays import Doubles, DType, Floats, Mask, Singles, singles
+from napari_mst.base.arrays import Array, Doubles, DType, Floats, Mask, Singles, singles
 from napari_mst.base.errors import PhotoError
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.cube.lazy import mapped
-from napari_mst.photo.files import Pixels
 from napari_mst.photo.raw import MAX_PIXELS
 
 BLOCK_ROWS = 64
@@ -34,7 +33,7 @@ BLOCK_ROWS = 64
 _SLICES = 512  # rows or columns of a large array that are copied at a time: usual sides of chunks
 
 
-def as_array(source: ArrayLike) -> Pixels:
+def as_array(source: ArrayLike) -> Array:
     """*source* as an array of real numbers, which keeps its mask; of a multiscale image level 0."""
     if _is_multiscale(source):
         source = source[0]
@@ -57,7 +56,7 @@ def _is_large(source: Any) -> bool:
     return is_apart and math.prod(source.shape) > 3 * MAX_PIXELS
 
 
-def _on_disk(source: Any) -> Pixels:
+def _on_disk(source: Any) -> Array:
     """A copy of an array that is read where it is sliced, in a file that is mapped."""
     copy = mapped(source.shape, source.dtype)
     axis = int(np.argmax(source.shape))
@@ -67,7 +66,7 @@ def _on_disk(source: Any) -> Pixels:
     return copy
 
 
-def channels_last(array: Pixels, notes: list[str]) -> Pixels:
+def channels_last(array: Array, notes: list[str]) -> Array:
     """*array* as (H, W) or (H, W, C).
 
     Where the first and the last axis could both be channels, the last is taken, which *notes* say.
@@ -88,7 +87,7 @@ def channels_last(array: Pixels, notes: list[str]) -> Pixels:
     )
 
 
-def digest(array: Pixels) -> str:
+def digest(array: Array) -> str:
     """The sha256 of shape, dtype, values and mask; strides and byte order do not matter."""
     checksum = hashlib.sha256(f"{array.shape} {array.dtype.name}".encode())
     if np.ma.is_masked(array):
@@ -98,7 +97,7 @@ def digest(array: Pixels) -> str:
     return checksum.hexdigest()
 
 
-def stored_extrema(image: Pixels, valid: Mask | None) -> tuple[float, float]:
+def stored_extrema(image: Array, valid: Mask | None) -> tuple[float, float]:
     """Least and largest stored value of the *valid* pixels of (H, W, C); None means all of them."""
     values = image if valid is None else image[valid]
     return float(values.min()), float(values.max())
@@ -127,8 +126,8 @@ AS_LIGHT = "They were taken as linear light: sRGB has no such values."
 
 
 def interpret(
-    image: Pixels, full_scale: float | None, encoding: str | None, notes: list[str]
-) -> tuple[Pixels, float, Mask | None, bool]:
+    image: Array, full_scale: float | None, encoding: str | None, notes: list[str]
+) -> tuple[Array, float, Mask | None, bool]:
     """The meaning of *image*, (H, W) or (H, W, C); all that is assumed is appended to *notes*.
 
     A full scale and an encoding that are None are guessed.
@@ -171,7 +170,7 @@ def interpret(
     return np.moveaxis(in_colour, -1, 0), scale, valid, is_light
 
 
-def _without_alpha(image: Pixels, notes: list[str]) -> Pixels:
+def _without_alpha(image: Array, notes: list[str]) -> Array:
     """(H, W, 1) or (H, W, 3) of any (H, W) or (H, W, 1 to 4)."""
     if image.ndim == 2:
         image = image[..., None]
@@ -188,7 +187,7 @@ def _without_alpha(image: Pixels, notes: list[str]) -> Pixels:
     return image[..., :1] if is_grey else image[..., :3]
 
 
-def _supported_dtype(image: Pixels, notes: list[str]) -> Pixels:
+def _supported_dtype(image: Array, notes: list[str]) -> Array:
     """*image* as uint8, uint16 or float32, with the same numbers; True becomes 255."""
     kind = image.dtype.kind
     if kind == "b":
@@ -210,7 +209,7 @@ def _supported_dtype(image: Pixels, notes: list[str]) -> Pixels:
     return image.astype(target)
 
 
-def _unmasked(image: Pixels) -> tuple[Pixels, Mask | None]:
+def _unmasked(image: Array) -> tuple[Array, Mask | None]:
     """The plain image with 0 in pixels that its mask hides in any channel, and which they are."""
     if not np.ma.is_masked(image):
         return image, None
@@ -218,7 +217,7 @@ def _unmasked(image: Pixels) -> tuple[Pixels, Mask | None]:
     return np.where(hidden[..., None], image.dtype.type(0), np.ma.getdata(image)), hidden
 
 
-def _masked(image: Pixels, hidden: Mask | None, notes: list[str]) -> tuple[Pixels, Mask | None]:
+def _masked(image: Array, hidden: Mask | None, notes: list[str]) -> tuple[Array, Mask | None]:
     """The image with 0 in pixels that are *hidden* or not finite in all channels.
 
     With it comes the mask of the others; None where there are no such pixels.
@@ -260,7 +259,7 @@ def _guess_full_scale(dtype: DType, high: float, notes: list[str]) -> float:
     )
 
 
-def _is_mostly_below_1(image: Pixels) -> bool:
+def _is_mostly_below_1(image: Array) -> bool:
     """True if most of the values above 0 are below 1.
 
     In light with highlights, or of a scene of high contrast, they are. In codes from 0 to 255 or

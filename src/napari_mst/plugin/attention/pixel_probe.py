@@ -14,7 +14,7 @@ from psygnal import Signal
 from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
 from napari_mst.attention.record import beside_uniform
 from napari_mst.attention.record_views import AttentionMap, Selection
-from napari_mst.base.arrays import Array
+from napari_mst.base.arrays import Array, Pixel
 from napari_mst.base.errors import AttentionError, DenoisingError, NapariMstError, PhotoError, plain
 from napari_mst.cube import Provenance
 from napari_mst.denoising.photo_denoising import (
@@ -112,10 +112,6 @@ class PhotoPatches:
             f"{near.effective:.1f} pixels count (1 / sum of squares). "
             f"Before {was}, after {becomes} (8-bit codes)."
         )
-
-
-Pixel = tuple[int, int]
-"""Row and column of a photo."""
 
 
 class PixelView(NamedTuple):

@@ -45,7 +45,6 @@ from napari_mst.plugin.viewer.widgets import Paragraph, fill
 if TYPE_CHECKING:
     from napari_mst.calibration.light.estimating import LightEstimate
 
-Form = ReconstructionForm
 
 ROLE = "light attention"
 """Marks this layer in its metadata."""
@@ -61,7 +60,7 @@ CORRECT_WHITE_HINT = (
 FORGET_HINT = "Drop what was found in the photo, and go back to the rows above."
 
 
-def settings_title(form: Form) -> str:
+def settings_title(form: ReconstructionForm) -> str:
     """Title the folded settings of *form*, with those that are not the usual ones."""
     usual = ReconstructionForm(cards=form.cards, options=type(form.options)())
     values = [(row.label, row.field) for row in (*SETTINGS, PART, EXTENT)]
@@ -69,7 +68,7 @@ def settings_title(form: Form) -> str:
     return f"Settings; changed: {', '.join(changed)}" if changed else "Settings"
 
 
-def colours_title(form: Form) -> str:
+def colours_title(form: ReconstructionForm) -> str:
     """Title the folded ways to right the colours of *form*, with what is known of them."""
     if form.finding:
         return "Colours: as measured in the photo"
@@ -83,7 +82,7 @@ class RowsWidget(QWidget):
     the widget of each field.
     """
 
-    def __init__(self, form: Form, *parts: Row | QWidget | QLayout) -> None:
+    def __init__(self, form: ReconstructionForm, *parts: Row | QWidget | QLayout) -> None:
         super().__init__()
         self.form = form
         self.widgets: dict[str, Any] = {}
@@ -144,7 +143,7 @@ class FormRows(QWidget):
     `widgets` has the widget of each field, and `asks` the buttons that ask the photo itself.
     """
 
-    def __init__(self, form: Form, viewer: ViewerModel) -> None:
+    def __init__(self, form: ReconstructionForm, viewer: ViewerModel) -> None:
         super().__init__()
         self.form = form
         self.about = Paragraph()

@@ -187,9 +187,6 @@ def facts_of(card: ModelCard) -> str:
 # ----------------------------------------------------------------------------- rows
 
 
-Form = ReconstructionForm
-
-
 @dataclass(frozen=True)
 class Row:
     """A field of the form, and the widget that edits it.
@@ -216,7 +213,7 @@ class Row:
     tip: str
     make: Callable[[], Any] = ChoiceBox
     when: str = ""
-    choices: Callable[[Form], Sequence[tuple[str, Any, str]]] = lambda _: ()
+    choices: Callable[[ReconstructionForm], Sequence[tuple[str, Any, str]]] = lambda _: ()
     to_widget: Callable[[Any], Any] = lambda value: value
     to_field: Callable[[Any], Any] = lambda value: value
 
@@ -240,7 +237,9 @@ def _typed(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.12g}"
 
 
-def _listed(titles: Mapping[str, str]) -> Callable[[Form], list[tuple[str, Any, str]]]:
+def _listed(
+    titles: Mapping[str, str],
+) -> Callable[[ReconstructionForm], list[tuple[str, Any, str]]]:
     found = [(title, value, "") for value, title in titles.items()]
     return lambda _: found
 

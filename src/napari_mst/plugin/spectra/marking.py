@@ -16,7 +16,7 @@ from napari.layers import Image, Layer, Points
 
 from napari_mst.analysis import library
 from napari_mst.analysis.regions import point_spectrum
-from napari_mst.base.arrays import Doubles
+from napari_mst.base.arrays import Doubles, Pixel
 from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import NANOMETRES, SpectralCube
@@ -46,8 +46,6 @@ UNNAMED = "reference spectrum"
 PASTED = "pasted"
 """The name of a copied spectrum that has none."""
 
-Pixel = tuple[int, int]
-"""Row and column."""
 
 _SEPARATORS = re.compile(r"[\s,;]+")
 
