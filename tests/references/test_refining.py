@@ -175,6 +175,14 @@ def test_one_spot_tells_other_colours_a_quarter_of_what_all_share() -> None:
     np.testing.assert_allclose(at_once, 0.25)
 
 
+def test_one_spot_tells_little_of_other_brightnesses() -> None:
+    alone = Spots(np.zeros((1, 6)), np.full((1, 31), 0.1), np.zeros(1))
+    darker = np.array([[0.0, 0, 0, -1.2, 0, 0]])
+    told = fitted_kernel(alone)(darker, alone.features) / KERNEL.own(alone.features)
+    assert told < 0.25
+    assert KERNEL(darker, alone.features) / KERNEL.own(alone.features) > 0.75
+
+
 def test_no_correction_goes_beyond_a_factor_of_e_squared() -> None:
     far = Spots(np.zeros((1, 6)), np.outer([1], np.linspace(-9, 9, 31)), np.zeros(1))
     shift = posterior(KERNEL, far, np.ones(31)).shift(far.features)

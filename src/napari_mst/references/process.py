@@ -303,8 +303,9 @@ def _inverse(matrix: Doubles) -> Doubles:
 MOST = 200
 """Spots that are fitted to: their matrix is inverted about a hundred times."""
 
-_ALONE = 0.25
-"""Share of the error common to all colours that a single spot is believed to show."""
+# One spot cannot separate the error of the scene from that of its own material, so it speaks for
+# fewer pixels: factors on the defaults, chosen on six scenes of CAVE so that none gets worse by 5 %.
+_ALONE = {"everywhere": 0.25, "place": 0.25, "chroma_length": 0.8, "brightness_length": 0.4}
 
 _FREE = (
     *("everywhere", "colour", "place", "noise"),
@@ -325,8 +326,7 @@ def fitted_kernel(spots: Spots) -> Kernel:
     other, so that its result depends on nothing but the spots.
     """
     if len(spots) < 2:
-        # one spot cannot separate the error of the scene from that of its own material
-        return replace(KERNEL, everywhere=_ALONE * KERNEL.everywhere, place=_ALONE * KERNEL.place)
+        return replace(KERNEL, **{name: by * getattr(KERNEL, name) for name, by in _ALONE.items()})
     few = spots.sample(MOST)
     logs = np.zeros(len(_FREE))
     best = _objective(few, logs)
