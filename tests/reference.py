@@ -46,6 +46,7 @@ _COLUMNS = """
 TASKS = {
     "From photos to cubes": (
         "reconstruct",
+        "reconstruct_many",
         "Reconstructor",
         "list_models",
         "load_model",

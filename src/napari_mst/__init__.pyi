@@ -20,6 +20,7 @@ from napari_mst.analysis.regions import region_spectrum as region_spectrum
 from napari_mst.analysis.transforms import resample as resample
 from napari_mst.base.errors import NapariMstError as NapariMstError
 from napari_mst.base.progress import Progress as Progress
+from napari_mst.batch.many import reconstruct_many as reconstruct_many
 from napari_mst.calibration import light as light
 from napari_mst.calibration.chart import Chart as Chart
 from napari_mst.calibration.chart import find_chart as find_chart

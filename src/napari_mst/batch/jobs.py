@@ -23,6 +23,8 @@ from napari_mst.base.errors import (
     shown,
 )
 from napari_mst.base.progress import Progress
+from napari_mst.batch import storage
+from napari_mst.batch.storage import url_of
 from napari_mst.cube import Provenance
 from napari_mst.formats import FORMATS, check_target, find_format, is_own_cube, read_cube
 from napari_mst.photo.heif import HEIF_SUFFIXES
@@ -47,8 +49,8 @@ FoundPhoto = tuple[Path, Path]
 """A photo, and the folder that was searched for it; of a named file the folder that it is in."""
 
 
-def find_photos(named: Iterable[Path], output: Path, report: Report) -> list[FoundPhoto]:
-    """The photos that files, folders and patterns name, each of them once.
+def find_photos(places: Iterable[Path], output: Path, report: Report) -> list[FoundPhoto]:
+    """The photos that files, folders, patterns and URLs name, each of them once.
 
     Folders are searched with all folders in them for files that look like photos. Cubes of ours and
     everything in the folder *output* are left out; *report* prints how many files were left alone.
@@ -59,7 +61,7 @@ def find_photos(named: Iterable[Path], output: Path, report: Report) -> list[Fou
         If a folder has no photos or cannot be read, or nothing fits a pattern.
     """
     photos: dict[Path, FoundPhoto] = {}
-    for path in chain.from_iterable(map(_expanded, named)):
+    for path in chain.from_iterable(map(_expanded, places)):
         is_several = holds_several(path)
         folder = path if is_several else path.parent
         for photo in _photos_in(path, output, report) if is_several else [path]:
@@ -69,13 +71,15 @@ def find_photos(named: Iterable[Path], output: Path, report: Report) -> list[Fou
 
 def holds_several(path: Path) -> bool:
     """True for a folder that is not itself one cube or photo."""
+    if path.suffix.lower() in FOLDERS:
+        return False
     # Path.is_dir raises where a name is too long.
-    return os.path.isdir(path) and path.suffix.lower() not in FOLDERS  # noqa: PTH112
+    return storage.is_folder(path) if url_of(path) else os.path.isdir(path)  # noqa: PTH112
 
 
 def absolute(path: Path) -> Path:
-    """*path* from the root and without "..", but through the links that were named."""
-    return Path(os.path.abspath(path))  # noqa: PTH100 (resolve follows links)
+    """*path* from the root and without "..", but through the links that were named; or its URL."""
+    return path if url_of(path) else Path(os.path.abspath(path))  # noqa: PTH100 (resolve follows links)
 
 
 def _expanded(pattern: Path) -> list[Path]:
@@ -83,12 +87,16 @@ def _expanded(pattern: Path) -> list[Path]:
     # A file may have a name that looks like a pattern, as "a[1].png".
     if os.path.lexists(pattern) or not glob.has_magic(str(pattern)):
         return [pattern]
-    paths = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207 (of any folder)
+    if url_of(pattern):
+        paths = storage.listed(pattern)
+    else:
+        found = glob.glob(str(pattern), recursive=True)  # noqa: PTH207 (of any folder)
+        paths = sorted(map(Path, found))
     if not paths:
         raise PhotoError(
             f"Expected files like {shown(pattern)}, got none. Check the folder and the pattern."
         )
-    return [Path(path) for path in paths]
+    return paths
 
 
 def _photos_in(folder: Path, output: Path, report: Report) -> list[Path]:
@@ -96,11 +104,7 @@ def _photos_in(folder: Path, output: Path, report: Report) -> list[Path]:
 
     Hidden files, cubes that are folders, and what is in *output* are left out.
     """
-    files: list[Path] = []
-    for parent, folders, names in os.walk(folder, onerror=_refuse):
-        # os.walk searches the folders that stay in this very list.
-        folders[:] = sorted(name for name in folders if _is_searched(Path(parent, name), output))
-        files += (Path(parent, name) for name in sorted(names) if not name.startswith("."))
+    files = _objects_in(folder, output) if url_of(folder) else _files_in(folder, output)
     photos = list(filter(_is_photo, files))
     if not photos:
         raise PhotoError(
@@ -110,6 +114,23 @@ def _photos_in(folder: Path, output: Path, report: Report) -> list[Path]:
     if others:
         report(f"note: {shown(folder)}: {others} files that are no photos are left alone")
     return photos
+
+
+def _files_in(folder: Path, output: Path) -> list[Path]:
+    files: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=_refuse):
+        # os.walk searches the folders that stay in this very list.
+        folders[:] = sorted(name for name in folders if _is_searched(Path(parent, name), output))
+        files += (Path(parent, name) for name in sorted(names) if not name.startswith("."))
+    return files
+
+
+def _objects_in(folder: Path, output: Path) -> list[Path]:
+    def is_found(file: Path) -> bool:
+        folders = (each for each in file.parents if each.is_relative_to(folder) and each != folder)
+        return file.name[0] != "." and all(_is_searched(each, output) for each in folders)
+
+    return [file for file in storage.listed(folder) if is_found(file)]
 
 
 def _is_searched(folder: Path, output: Path) -> bool:
@@ -129,7 +150,7 @@ def _refuse(error: OSError) -> None:
 def _is_photo(file: Path) -> bool:
     """True if the name is that of a photo; a TIFF may be a cube of ours, too."""
     suffix = file.suffix.lower()
-    if suffix not in (".tif", ".tiff"):
+    if suffix not in (".tif", ".tiff") or url_of(file):
         return suffix in PHOTO_SUFFIXES
     return not is_own_cube(file)
 
@@ -202,7 +223,7 @@ def folders_for(jobs: Sequence[BatchJob]) -> Iterator[None]:
     """
     made: list[Path] = []
     try:
-        for folder in sorted({job.target.parent for job in jobs}):
+        for folder in sorted({job.target.parent for job in jobs if not url_of(job.target)}):
             made += make_folder(folder)
         yield
     finally:
@@ -258,6 +279,8 @@ def check_outputs(job: BatchJob, overwrite: bool, stay: Collection[Path] = ()) -
         For the reasons of `formats.check_target`, or if an output is the photo itself.
     """
     for path in job.outputs:
+        if url_of(path):
+            continue  # which is looked at when there is a local copy
         check_target(path, overwrite=overwrite or path in stay)
         if _is_same_file(job.photo, path):
             raise SaveError(
@@ -280,13 +303,13 @@ def may_stay(job: BatchJob) -> set[Path]:
 
 def is_there(path: Path) -> bool:
     """True if the cube *path*, or a part of it, exists."""
-    return bool(_files_of(path))
+    return any(map(os.path.lexists, files_of(path)))
 
 
-def _files_of(path: Path) -> list[Path]:
-    """The files of the cube *path* that exist."""
-    forms = [form for form in FORMATS if path.suffix.lower() in form.suffixes]
-    return [file for form in forms for file in form.targets(path) if os.path.lexists(file)]
+def files_of(path: Path) -> list[Path]:
+    """The files, or the folder, that make up the cube *path*."""
+    forms = (form for form in FORMATS if path.suffix.lower() in form.suffixes)
+    return [file for form in forms for file in form.targets(path)]
 
 
 def finished(job: BatchJob, history: Callable[[str], Provenance]) -> set[Path]:
@@ -333,7 +356,7 @@ def set_aside(path: Path) -> None:
     SaveError
         If they cannot be renamed.
     """
-    for file in _files_of(path):
+    for file in filter(os.path.lexists, files_of(path)):
         kept = (f"{file.name}{ASIDE}{number or ''}" for number in itertools.count())
         free = next(name for name in kept if not os.path.lexists(file.with_name(name)))
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from napari_mst.analysis.library import read_spectra
 from napari_mst.base.errors import CameraError, PhotoError, SpectrumError, shown
 from napari_mst.base.progress import Progress
+from napari_mst.batch.storage import url_of
 from napari_mst.calibration.chart import CHARTS, Chart, find_chart
 from napari_mst.calibration.corrections import FlatField
 from napari_mst.calibration.grey_scale import GreyScale, calibrate_greys
@@ -457,7 +458,8 @@ def _check_there(photos: Sequence[Path]) -> None:
     """Refuse a mistyped path now, rather than after the seconds that a model takes to load."""
     for path in photos:
         try:
-            path.stat()
+            if not url_of(path):  # of a URL, whoever found it knows
+                path.stat()
         except OSError as error:
             raise PhotoError(
                 f"{shown(path.name)}: Expected an image file, got none ({error.strerror}). "

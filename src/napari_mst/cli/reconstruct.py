@@ -1,23 +1,22 @@
 """The command `reconstruct`: photos to cubes, one or a whole batch."""
 
-import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.base.errors import ModelError, SaveError, shown
-from napari_mst.base.memory import free_host_memory
 from napari_mst.base.progress import Progress
-from napari_mst.batch import processes
+from napari_mst.batch.batch import Batch
 from napari_mst.batch.jobs import (
     ASIDE,
     BatchJob,
     band_targets,
     check_names,
     check_outputs,
+    files_of,
     find_photos,
     folders_for,
     holds_several,
@@ -25,7 +24,8 @@ from napari_mst.batch.jobs import (
     may_stay,
     plan_jobs,
 )
-from napari_mst.batch.processes import Batch, make_each
+from napari_mst.batch.run import check_places, connected, outcomes
+from napari_mst.batch.storage import named, url_of
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import asked_to_stop
@@ -38,9 +38,12 @@ from napari_mst.cli.photo_options import (
 from napari_mst.cli.shared_options import Output
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import FORMATS, read_cube
+from napari_mst.models.cards import model_for
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
@@ -51,8 +54,8 @@ CUBES = "cubes"
 
 
 @dataclass(frozen=True)
-class Run(Batch):
-    """One call of `reconstruct`: its models, and how their cubes are made and saved.
+class Run:
+    """One call of `reconstruct`: its models, and how their cubes are made.
 
     Attributes
     ----------
@@ -66,39 +69,8 @@ class Run(Batch):
     photos: PhotoOptions
     is_batch: bool
 
-    def finished(self, job: BatchJob) -> set[Path]:
-        """See `Batch`; a single cube is always made."""
-        return super().finished(job) if self.is_batch else set()
-
-    def damaged(self, job: BatchJob, done: set[Path]) -> dict[Path, str]:
-        """See `Batch`."""
-        return super().damaged(job, done) if self.is_batch else {}
-
-    def make_here(self, job: BatchJob, done: set[Path], waits: bool) -> bool:
-        """Make *job* in this process, until Ctrl-C; False if another run is making it."""
-        with asked_to_stop() as progress:
-            if not self.is_batch:
-                self.write(job, done, progress)
-                return True
-            is_ours = self.make(job, done, progress, waits=waits)
-            if not is_ours:
-                note(f"{job.name}: another run is making it; it is looked at again at the end")
-            return is_ours
-
-    def make_apart(self, job: BatchJob) -> list[str]:
-        """Make *job* in another process, and return the files that were written."""
-        lines = io.StringIO()
-        with redirect_stdout(lines), redirect_stderr(io.StringIO()):
-            # Another worker may have been killed after it had finished this very job.
-            self.make_here(job, self.finished(job), waits=True)
-        return lines.getvalue().splitlines()
-
-    def saved(self, path: Path) -> None:
-        """Print *path*."""
-        print(path, flush=True)
-
     def history(self, photo: Path, sha256: str) -> Provenance:
-        """See `Batch`."""
+        """See `History`."""
         known_by = self.photos.sha256_of(photo, sha256)
         return self.reconstructor_of(photo).origin(known_by, self.photos.encoding_of(photo))
 
@@ -111,12 +83,13 @@ class Run(Batch):
 
     def cubes(
         self, job: BatchJob, done: set[Path], progress: Progress
-    ) -> Iterator[tuple[Path, SpectralCube | None]]:
-        """See `Batch`."""
-        cube = None if job.target in done else self._reconstruct(job, progress)
-        yield job.target, cube
+    ) -> Iterator[tuple[Path, SpectralCube]]:
+        """See `Cubes`."""
+        cube = None
+        if job.target not in done:
+            cube = self._reconstruct(job, progress)
+            yield job.target, cube
         if done.issuperset(job.bands):
-            yield from ((path, None) for path in job.bands)
             return
         from napari_mst.references.intervals import prediction_intervals
 
@@ -125,7 +98,8 @@ class Run(Batch):
         with progress_bar(f"{job.name}: prediction intervals", progress) as bar:
             bands = prediction_intervals(whole, bar)
         for path, band in zip(job.bands, bands, strict=True):
-            yield path, None if path in done else band
+            if path not in done:
+                yield path, band
 
     def _reconstruct(self, job: BatchJob, progress: Progress) -> SpectralCube:
         photo = self.photos.read(job.photo)
@@ -140,45 +114,52 @@ class Run(Batch):
         return cube
 
 
-def finished_before(run: Run, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Path]]:
+def finished_before(batch: Batch, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Path]]:
     """The outputs of each job that this very run has made; refuses others that are in the way."""
-    if run.is_batch:
-        there = [job for job in jobs if is_there(job.target)]
-        if there:
-            note(f"checking {len(there)} cubes that are there already")
-    done = {job: run.finished(job) for job in jobs}
+    there = [job for job in jobs if batch.goes_on and is_there(job.target)]
+    if there:
+        note(f"checking {len(there)} cubes that are there already")
+    done = {job: batch.finished(job) for job in jobs}
     for job in jobs:
-        faults = run.damaged(job, done[job])
+        faults = batch.damaged(job, done[job])
         for fault in faults.values():
             note(f"{job.name}: its cube is damaged, and made again beside it ({ASIDE}). {fault}")
-        check_outputs(job, run.overwrite, done[job].union(faults))
+        check_outputs(job, batch.overwrite, done[job].union(faults))
     stay = sum(job.target in done[job] for job in jobs)
     if stay:
         note(f"{stay} of {len(jobs)} cubes are of this run, and stay")
     return done
 
 
-def _make(run: Run, jobs: Sequence[BatchJob], workers: int) -> int:
-    """Make what is not done, here or in *workers*, if there are any; counts the failed."""
-    done = finished_before(run, jobs)
-    return make_elsewhere(run, jobs, done, workers) if workers else make_here(run, jobs, done)
-
-
-def make_here(run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]) -> int:
-    """Make what is not done, and at last what another run was making; counts the failed."""
+def _make(batch: Batch, jobs: Sequence[BatchJob], client: "Client | None") -> int:
+    """Make what is not done, here or on the workers of *client*; counts the failed."""
+    done = finished_before(batch, jobs)
+    todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
+    for job in jobs:
+        if job not in todo:
+            _print_outputs(job)
     failed = 0
-    for job, error in make_each(jobs, lambda job, waits: run.make_here(job, done[job], waits)):
-        if error is None:
-            continue
-        if len(jobs) == 1:
-            raise error
-        failed += 1
-        _tell_failure(job, str(error))
+    with asked_to_stop() as progress, ExitStack() as stack:
+        if client is not None:
+            link = f", watch them at {client.dashboard_link}" if client.dashboard_link else ""
+            note(f"{len(client.nthreads())} workers{link}")
+            bar = stack.enter_context(progress_bar(f"{len(todo)} photos", progress))
+        for number, (job, error) in enumerate(outcomes(batch, todo, client, progress, report), 1):
+            if error is None:
+                _print_outputs(job)
+            elif len(jobs) == 1:
+                raise error
+            else:
+                failed += 1
+                report(f"error: {job.name}: {str(error).removeprefix(f'{job.photo.name}: ')}")
+            if client is not None:
+                bar.reach(number / len(todo))
     return failed
 
 
-def _tell_failure(job: BatchJob, error: str) -> None:
-    report(f"error: {job.name}: {error.removeprefix(f'{job.photo.name}: ')}")
+def _print_outputs(job: BatchJob) -> None:
+    for path in job.outputs:
+        print(named(files_of(path)[-1]), flush=True)
 
 
 def _workers(text: str) -> int:
@@ -203,6 +184,7 @@ def reconstruct_photos(
     options: RunOptions = DEFAULTS,
     taken: AcquisitionAnswers = UNANSWERED,
     workers: Annotated[int, _workers] = 0,
+    scheduler: str = "",
 ) -> int:
     """Make the cubes of photos, and print the path of each.
 
@@ -226,12 +208,14 @@ def reconstruct_photos(
 
     many photos
     -----------
-    cubes in a folder may be made by several processes
+    cubes in a folder may be made by several processes (extra `cluster`)
 
     workers : N
         processes of this computer, or auto: one for every 8 cores; each takes --memory, by
-        default a share of what is free. One alone uses all cores: for two cores, two processes
-        took 1.35 times as long
+        default a share of what is free
+    scheduler : ADDRESS|FILE
+        workers of a running dask scheduler, as tls://host:8786, or the file that it wrote; they
+        must see the same folders, and whoever can connect to it can run code in them
 
     Examples
     --------
@@ -246,43 +230,59 @@ def reconstruct_photos(
     Several such runs at once share the work.
     """
     jobs, is_batch = _plan(photos, output, format, intervals)
-    if workers and not is_batch:
+    if (workers or scheduler) and not is_batch:
         raise SaveError(
             "Expected a folder for the cubes of several processes, got one file. "
-            "Leave --workers out."
+            "Leave --workers and --scheduler out."
         )
-    with folders_for(jobs if is_batch else ()):
+    with ExitStack() as stack:
+        stack.enter_context(folders_for(jobs if is_batch else ()))
         # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
         with asked_to_stop():
             check_names(jobs)
             for job in jobs:
                 check_outputs(job, overwrite, may_stay(job) if is_batch else ())
+        client, share = stack.enter_context(connected(workers, scheduler))
+        check_places(client, jobs, output or Path(CUBES))
         shown_by = PhotoOptions.of(taken, [job.photo for job in jobs])
         options = replace(options, acquisition=shown_by.acquisition)
-        if options.memory is None and workers:
-            options = replace(options, memory=free_host_memory() // workers)
-        by = options.calibrated_by
-        names = {model} if model else {shown_by.model_of(job.photo, by) for job in jobs}
+        if options.memory is None:
+            options = replace(options, memory=share)
+        names = {model} if model else _models_for(jobs, shown_by, options.calibrated_by)
         reconstructors = {name: load_reconstructor(name, options) for name in sorted(names)}
-        for name, reconstructor in reconstructors.items():
-            if intervals and not reconstructor.model.card.has_intervals:
-                raise ModelError(
-                    f"Expected a model with a calibrated prediction interval, got {name}. Use a "
-                    "bundled one."
-                )
+        if intervals:
+            _check_intervals(reconstructors)
         from napari_mst.reconstruction.ranks import is_rank
 
-        run = Run(overwrite, reconstructors, shown_by, is_batch)
+        run = Run(reconstructors, shown_by, is_batch)
         if is_rank():
-            return _in_ranks(jobs, run)
-        failed = _make(run, jobs, workers)
+            return _in_ranks(jobs, run, overwrite)
+        batch = Batch(run.cubes, run.history, overwrite, goes_on=is_batch)
+        failed = _make(batch, jobs, client)
     if not failed:
         return DONE
     report(f"{len(jobs) - failed} of {len(jobs)} cubes written, {failed} failed")
     return SOME_FAILED
 
 
-def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
+def _models_for(jobs: Sequence[BatchJob], shown_by: PhotoOptions, calibrated_by: str) -> set[str]:
+    """The names of the models for the photos of *jobs*, where the user has named none."""
+    names = {shown_by.model_of(job.photo, calibrated_by) for job in jobs}
+    if any(url_of(job.photo) for job in jobs):
+        names |= {model_for(""), model_for("as told")}  # only its pixels say which
+    return names
+
+
+def _check_intervals(reconstructors: Mapping[str, "Reconstructor"]) -> None:
+    for name, reconstructor in reconstructors.items():
+        if not reconstructor.model.card.has_intervals:
+            raise ModelError(
+                f"Expected a model with a calibrated prediction interval, got {name}. Use a "
+                "bundled one."
+            )
+
+
+def _in_ranks(jobs: Sequence[BatchJob], run: Run, overwrite: bool) -> int:
     """Make the one cube by all processes that torchrun has started, of which the first speaks."""
     from napari_mst.reconstruction.ranks import joined_ranks, write_in_ranks
 
@@ -294,7 +294,7 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
             "torchrun, "
             f"got {shown(job.target.name)}. Start it without torchrun."
         )
-    reconstructor, overwrite = run.reconstructor_of(job.photo), run.overwrite
+    reconstructor = run.reconstructor_of(job.photo)
     with joined_ranks(reconstructor.device.device.type) as rank, asked_to_stop() as progress:
         prepared = reconstructor.prepare(run.photos.read(job.photo))
         if rank:
@@ -308,37 +308,13 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
     return DONE
 
 
-def make_elsewhere(
-    run: Run,
-    jobs: Sequence[BatchJob],
-    done: Mapping[BatchJob, set[Path]],
-    workers: int,
-) -> int:
-    """Make what is not done in *workers* processes; return the number that failed."""
-    todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
-    for job in jobs:
-        if job not in todo:
-            print(*job.outputs, sep="\n", flush=True)
-    outcomes = processes.outcomes(run.make_apart, todo, workers, report)
-    failed = 0
-    with progress_bar(f"{len(todo)} photos", Progress()) as bar:
-        for number, (job, lines, error) in enumerate(outcomes, 1):
-            for line in lines:
-                print(line, flush=True)
-            if error:
-                failed += 1
-                _tell_failure(job, error)
-            bar.reach(number / len(todo))
-    return failed
-
-
 def _plan(
-    named: Sequence[Path], output: Path | None, format_name: str | None, with_bands: bool
+    places: Sequence[Path], output: Path | None, format_name: str | None, with_bands: bool
 ) -> tuple[list[BatchJob], bool]:
     """Return the cubes to make, and whether they go into a folder, where finished ones stay."""
     suffix = SUFFIXES[format_name or "envi"]
-    photos = find_photos(named, output or Path(CUBES), report)
-    are_many = len(photos) > 1 or any(map(holds_several, named))
+    photos = find_photos(places, output or Path(CUBES), report)
+    are_many = len(photos) > 1 or any(map(holds_several, places))
     target = output or Path(CUBES if are_many else f"{photos[0][0].stem}{suffix}")
     is_folder = holds_several(target)
     if is_folder or are_many:

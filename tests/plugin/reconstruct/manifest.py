@@ -36,8 +36,9 @@ def preference(row: Row, form: ReconstructionForm | None = None) -> dict[str, An
     default = row.to_widget(form.value(row.field))
     found: dict[str, Any] = {"type": TYPES[type(default)], "default": default}
     title, about = row.label, widget.toolTip()
-    if isinstance(default, str):
-        about += f" Write {words_of(form, row)}."
+    words = words_of(form, row)
+    if isinstance(default, str) and words:
+        about += f" Write {words}."
     if isinstance(widget, QCheckBox):
         title = widget.text().capitalize()
     if isinstance(widget, QDoubleSpinBox):

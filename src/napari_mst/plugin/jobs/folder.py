@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from napari_mst.base.errors import PhotoError, plain, shown
 from napari_mst.base.progress import Progress
+from napari_mst.batch.batch import Batch
 from napari_mst.batch.jobs import BatchJob, check_names, find_photos, folders_for, plan_jobs
-from napari_mst.batch.processes import Batch, make_each
+from napari_mst.batch.run import check_places, connected, outcomes
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import load_cameras, matching_camera
 from napari_mst.photo.files import camera_named_in
@@ -19,6 +20,7 @@ from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
 
 if TYPE_CHECKING:
+    from napari_mst.plugin.jobs.workspace import Correction
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 CUBES = "cubes"
@@ -39,52 +41,46 @@ class Folder:
         return self.path.name
 
 
-def folder_request(settings: Request, is_linear: bool = False) -> Request:
+def folder_request(settings: Request, is_linear: bool = False, scheduler: str = "") -> Request:
     """Order the cubes of all photos in the `Folder` that is the source of *settings*.
 
-    With *is_linear*, photos of 8 bits are linear, too. The patches of a chart correct the spectra
-    of the photo that shows it, and of no other.
+    With *is_linear*, photos of 8 bits are linear, too. The workers of the dask *scheduler*, if
+    there is one, make the cubes. The patches of a chart correct the spectra of the photo that shows
+    it, and of no other.
     """
-    make = partial(reconstruct_folder, is_linear)
+    make = partial(reconstruct_folder, is_linear, scheduler)
     job = SideJob(make, is_of_photo=True, lines=lambda report: report)
     return replace(settings, job=job)
 
 
 @dataclass(frozen=True)
-class FolderRun(Batch):
-    """A run with the settings of a *request*, of photos that are linear or say so themselves."""
+class FolderRun:
+    """Makes cubes with the settings of a run, of photos that are linear or say so themselves."""
 
     reconstructor: "Reconstructor"
-    request: Request
+    corrections: tuple["Correction", ...]
     is_linear: bool
 
     def history(self, photo: Path, sha256: str) -> Provenance:
-        """See `Batch`."""
-        for correction in self.request.corrections:
+        """See `batch.History`."""
+        for correction in self.corrections:
             sha256 = correction.sha256_of(sha256)
-        is_linear = bool(self.request.options.acquisition) or is_raw_file(photo)
+        is_linear = bool(self.reconstructor.acquisition) or is_raw_file(photo)
         return self.reconstructor.origin(sha256, "linear" if is_linear else "srgb")
 
     def cubes(
-        self, job: BatchJob, done: set[Path], progress: Progress
-    ) -> Iterator[tuple[Path, SpectralCube | None]]:
-        """See `Batch`."""
-        is_done = job.target in done
-        yield job.target, None if is_done else self._reconstruct(job.photo, progress)
-
-    def saved(self, path: Path) -> None:
-        """See `Batch`; the end of the job says how many there are."""
-
-    def _reconstruct(self, path: Path, progress: Progress) -> SpectralCube:
-        acquisition = self.request.options.acquisition
+        self, job: BatchJob, _: set[Path], progress: Progress
+    ) -> Iterator[tuple[Path, SpectralCube]]:
+        """See `batch.Cubes`."""
+        acquisition = self.reconstructor.acquisition
         if acquisition is not None:
-            _check_camera(path, acquisition.camera)
-        photo = Photo.read(path, encoding="linear" if acquisition else None)
+            _check_camera(job.photo, acquisition.camera)
+        photo = Photo.read(job.photo, encoding="linear" if acquisition else None)
         if acquisition is not None and not self.is_linear:
             photo.check_linear()
-        for correction in self.request.corrections:
+        for correction in self.corrections:
             photo = correction.corrected(photo)
-        return self.reconstructor.prepare(photo).reconstruct(progress)
+        yield job.target, self.reconstructor.prepare(photo).reconstruct(progress)
 
 
 def _check_camera(path: Path, camera: str) -> None:
@@ -94,7 +90,9 @@ def _check_camera(path: Path, camera: str) -> None:
         raise PhotoError(f"It was taken by {own}, and the settings are for {camera}.")
 
 
-def reconstruct_folder(is_linear: bool, request: Request, reports: Reports) -> list[str]:
+def reconstruct_folder(
+    is_linear: bool, scheduler: str, request: Request, reports: Reports
+) -> list[str]:
     """Make the cubes of a folder; those that are there from this very run stay.
 
     Returns
@@ -106,17 +104,24 @@ def reconstruct_folder(is_linear: bool, request: Request, reports: Reports) -> l
     output, notes = folder / CUBES, list[str]()
     jobs = plan_jobs(find_photos([folder], output, notes.append), output, SUFFIX, with_bands=False)
     check_names(jobs)
-    run = FolderRun(False, request.reconstructor(reports), request, is_linear)
     failures: list[str] = []
+    with folders_for(jobs), connected(0, scheduler) as (client, share):
+        check_places(client, jobs, output)
+        if request.options.memory is None:
+            request = replace(request, options=replace(request.options, memory=share))
+        run = FolderRun(request.reconstructor(reports), request.corrections, is_linear)
 
-    def make(job: BatchJob, waits: bool) -> bool:
-        number = jobs.index(job)
-        reports.say(f"Photo {number + 1} of {len(jobs)}: {shown(job.name, 40)}")
-        part = reports.step(number, len(jobs))
-        return run.make(job, set(), part, waits=waits)
+        def say(number: int) -> None:
+            if client is not None:
+                reports.say(f"{number} of {len(jobs)} photos done\n{client.dashboard_link}")
+            elif number < len(jobs):
+                reports.say(f"Photo {number + 1} of {len(jobs)}: {shown(jobs[number].name, 40)}")
 
-    with folders_for(jobs):
-        for job, error in make_each(jobs, make):
+        say(0)
+        ended = outcomes(Batch(run.cubes, run.history), jobs, client, reports)
+        for number, (job, error) in enumerate(ended, 1):
+            reports.reach(number / len(jobs))
+            say(number)
             if error is not None:
                 reason = plain(error).removeprefix(f"{job.photo.name}: ")
                 failures.append(f"{shown(job.name, 60)}: {reason}")

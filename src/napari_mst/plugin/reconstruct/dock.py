@@ -105,7 +105,8 @@ def new_form(_: ViewerModel) -> ReconstructionForm:
     """Make a form with the settings of the last session, whose changes are remembered."""
     form = ReconstructionForm()
     recall(form)
-    form.events.options.connect(partial(_remember, form))
+    for changed in (form.events.options, form.events.scheduler):
+        changed.connect(partial(_remember, form))
     return form
 
 
@@ -265,7 +266,7 @@ class ReconstructDock(Dock):
 
         def order(form: ReconstructionForm, _: ViewerModel) -> Request:
             source: Any = Folder(folder)
-            return folder_request(request_of(form, source), form.is_linear)
+            return folder_request(request_of(form, source), form.is_linear, form.scheduler)
 
         self.cpu_button.hide()
         self._start(order)

@@ -150,6 +150,8 @@ class ReconstructionForm:
         Empty until the devices of the computer are known.
     options
         The settings of the run; its acquisition and region are those of the photo.
+    scheduler
+        The address of a dask scheduler, whose workers make the cubes of a folder; "" for none.
     is_rendered
         Whether a person says that the colours of the photo are exact.
     white
@@ -181,6 +183,7 @@ class ReconstructionForm:
     takes: str = ""
     devices: tuple[DeviceEntry, ...] = ()
     options: RunOptions = DEFAULTS
+    scheduler: str = ""
     camera: str = ""
     illuminant: str = ""
     white: float = 0.0

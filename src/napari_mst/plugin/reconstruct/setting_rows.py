@@ -422,6 +422,14 @@ SETTINGS = [
         "For models that know how a photo shows their spectra.",
         partial(QCheckBox, "match the photo"),
     ),
+    Row(
+        "scheduler",
+        "Cluster",
+        "The address of a dask scheduler, as tls://host:8786, or the file that it wrote: its "
+        "workers make the cubes of Folder ... Whoever can connect to it can run code in them.",
+        partial(QLineEdit, placeholderText="this computer"),
+        to_field=str.strip,
+    ),
 ]
 """The settings of a run, folded away at first; napari remembers them."""
 

@@ -1,0 +1,139 @@
+"""The way from a photo of a batch to its cube.
+
+Finished cubes stay, and other runs share the work. A worker makes a cube as a separate run would:
+it claims the cube, leaves what is finished, and saves crash-safely. So a job that is done twice,
+after a worker was killed, makes its cube once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from napari_mst.base.errors import NapariMstError, PhotoError, shown
+from napari_mst.base.progress import NO_PROGRESS, Progress
+from napari_mst.batch.jobs import (
+    BatchJob,
+    Report,
+    check_outputs,
+    claimed,
+    damaged,
+    files_of,
+    finished,
+    set_aside,
+)
+from napari_mst.batch.storage import fetch, named, stamps, upload, url_of
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.formats import write_cube
+
+Cubes = Callable[[BatchJob, set[Path], Progress], Iterable[tuple[Path, SpectralCube]]]
+"""Makes those outputs of a job that are not done, each a path and the cube to save there."""
+
+History = Callable[[Path, str], Provenance]
+"""The history that the cube of a photo file of this sha256 has in this run."""
+
+
+class Outcome(NamedTuple):
+    """The end of one job, with the error that ended it; None where its cubes are saved."""
+
+    job: BatchJob
+    error: NapariMstError | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The way from a photo to its files, which Python, the command line and the window go.
+
+    Attributes
+    ----------
+    overwrite
+        Whether files that are there are written again.
+    goes_on
+        Whether finished cubes stay, and other runs share the work. A single cube is always made.
+    """
+
+    cubes: Cubes
+    history: History
+    overwrite: bool = False
+    goes_on: bool = True
+
+    def finished(self, job: BatchJob) -> set[Path]:
+        """Return the outputs of *job* that are there, undamaged, and from this very run."""
+        return finished(job, partial(self.history, job.photo)) if self.goes_on else set()
+
+    def damaged(self, job: BatchJob, done: set[Path]) -> dict[Path, str]:
+        """Return the damaged outputs of *job* that are kept beside those made again, and why."""
+        return damaged(job, done) if self.goes_on and not self.overwrite else {}
+
+    def make(
+        self,
+        job: BatchJob,
+        progress: Progress = NO_PROGRESS,
+        *,
+        waits: bool = True,
+        room: str | None = None,
+    ) -> bool:
+        """Make the outputs of *job* that are not done, with local copies of URLs below *room*.
+
+        Returns False if another run is making them, and this one does not wait.
+        """
+        progress.check()
+        with staged(job, room) as here:
+            claim = claimed(here, progress, waits=waits) if self.goes_on else nullcontext(True)
+            with claim as is_ours:
+                if is_ours:
+                    self._write(here, progress)
+                return is_ours
+
+    def _write(self, job: BatchJob, progress: Progress) -> None:
+        # Another run may have finished some outputs since they were looked at.
+        done = self.finished(job)
+        if done.issuperset(job.outputs):
+            return
+        for path in self.damaged(job, done):
+            set_aside(path)
+        check_outputs(job, self.overwrite, done)
+        # A cancel ends a save, too, whose progress nobody follows.
+        saving = Progress(is_cancelled=progress.is_cancelled)
+        for path, cube in self.cubes(job, done, progress):
+            write_cube(path, cube, overwrite=self.overwrite, progress=saving)
+
+
+@contextmanager
+def staged(job: BatchJob, room: str | None = None) -> Iterator[BatchJob]:
+    """*job* with local copies of its URLs below *room*; what was made there is uploaded at the end.
+
+    A photo or a cube of this computer stays where it is.
+    """
+    if not (url_of(job.photo) or url_of(job.target)):
+        yield job
+        return
+    with TemporaryDirectory(prefix="napari-mst-", dir=room) as temporary:
+        folder = Path(temporary, "cubes")
+        folder.mkdir()
+        here = job
+        if url_of(job.photo):
+            here = replace(here, photo=Path(temporary, job.photo.name))
+            if not fetch(job.photo, here.photo):
+                place = shown(named(job.photo))
+                raise PhotoError(f"Expected a photo at {place}, got none. Check the name.")
+        if not url_of(job.target):
+            yield here
+            return
+        target, *bands = (folder / path.name for path in job.outputs)
+        for file in chain.from_iterable(map(files_of, job.outputs)):
+            fetch(file, folder / file.name)
+        before = stamps(folder)
+        yield replace(here, target=target, bands=tuple(bands))
+        upload(folder, job.target.parent, before)
+
+
+def later(todo: deque[tuple[BatchJob, bool]], job: BatchJob, report: Report) -> None:
+    """Have *job*, which another run is making, looked at again at the end of *todo*."""
+    report(f"note: {job.name}: another run is making it; it is looked at again at the end")
+    todo.append((job, True))

@@ -1,0 +1,132 @@
+"""Many photos at once, for a notebook."""
+
+import functools
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
+from napari_mst.batch.batch import Batch, Outcome
+from napari_mst.batch.jobs import (
+    BatchJob,
+    check_names,
+    check_outputs,
+    find_photos,
+    folders_for,
+    may_stay,
+    plan_jobs,
+)
+from napari_mst.batch.run import check_places, outcomes
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.models import Model, load_model
+from napari_mst.models.cards import model_for
+from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.reconstructor import Reconstructor
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+def reconstruct_many(  # noqa: PLR0913 (public, its options by name)
+    photos: str | PathLike[str] | Iterable[str | PathLike[str]],
+    folder: str | PathLike[str],
+    client: "Client | None" = None,
+    *,
+    model: str | PathLike[str] | Model | None = None,
+    suffix: str = ".hdr",
+    overwrite: bool = False,
+    progress: ProgressLike = None,
+) -> list[Outcome]:
+    """Save the cubes of many photos in *folder*; finished ones of the same model stay.
+
+    Parameters
+    ----------
+    photos
+        Files, folders, patterns or URLs, as "s3://bucket/photos" (see `docs/clusters.md`).
+    client
+        A `distributed.Client`, whose workers make the cubes; by default this process does.
+    model
+        As for `reconstruct`.
+    suffix
+        The format of the cubes.
+
+    Returns
+    -------
+    The end of each photo: its `job.photo`, its `job.target`, and its `error`, None where the cube
+    is saved.
+
+    Raises
+    ------
+    PhotoError, ModelError, SaveError, ClusterError
+        If there are no photos, no such model, a file in the way, or workers that would make other
+        cubes or do not see the folder; before any cube is made.
+
+    Notes
+    -----
+    =======  ======================================================================
+    photos   files, as for `Photo.read`
+    folder   a folder, which is made if it is missing, or a URL
+    returns  a list, in the order in which the photos ended
+    =======  ======================================================================
+
+    Examples
+    --------
+    >>> from PIL import Image
+    >>> Image.fromarray(np.full((4, 6, 3), 128, np.uint8)).save("photo.png")
+    >>> ended = nm.reconstruct_many(["photo.png"], "cubes", model="pixelwise-srgb")
+    >>> [(each.job.target.name, each.error) for each in ended]
+    [('photo.hdr', None)]
+    """
+    named = [photos] if isinstance(photos, str | PathLike) else photos
+    output = Path(folder)
+    jobs = plan_jobs(find_photos(map(Path, named), output, lambda _: None), output, suffix, False)
+    check_names(jobs)
+    making = _Making(None if model is None else _loaded(model))
+    with folders_for(jobs):
+        for job in jobs:
+            check_outputs(job, overwrite, may_stay(job))
+        if client is not None:
+            # It imports dask.distributed, which is an extra.
+            from napari_mst.batch.cluster import check_versions
+
+            check_versions(client)
+            check_places(client, jobs, output)
+        batch = Batch(making.cubes, making.history, overwrite)
+        watched, ended = as_progress(progress), list[Outcome]()
+        for outcome in outcomes(batch, jobs, client, watched):
+            ended.append(outcome)
+            watched.reach(len(ended) / len(jobs))
+        return ended
+
+
+def _loaded(model: str | PathLike[str] | Model) -> Model:
+    return model if isinstance(model, Model) else load_model(model)
+
+
+@functools.cache
+def _reconstructor(model: str) -> Reconstructor:
+    return Reconstructor(load_model(model))
+
+
+class _Making:
+    """Makes the cubes of photos with one *model*, or with the one that fits each photo."""
+
+    def __init__(self, model: Model | None) -> None:
+        self._own = Reconstructor(model) if model is not None else None
+
+    def reconstructor_of(self, photo: Photo) -> Reconstructor:
+        """The reconstructor for *photo*."""
+        return self._own or _reconstructor(model_for(photo.exact_by))
+
+    def history(self, path: Path, sha256: str) -> Provenance:
+        """See `History`."""
+        photo = Photo.read(path)
+        return self.reconstructor_of(photo).origin(sha256, photo.encoding)
+
+    def cubes(
+        self, job: BatchJob, _: set[Path], progress: Progress
+    ) -> Iterator[tuple[Path, SpectralCube]]:
+        """See `Cubes`."""
+        photo = Photo.read(job.photo)
+        yield job.target, self.reconstructor_of(photo).reconstruct(photo, progress)

@@ -1,0 +1,84 @@
+"""The cubes of a batch: one after the other in this process, or on the workers of a dask client."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from napari_mst.base.errors import Cancelled, ClusterError, NapariMstError
+from napari_mst.base.progress import NO_PROGRESS, Progress
+from napari_mst.batch.batch import Batch, Outcome, later
+from napari_mst.batch.jobs import BatchJob, Report
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@contextmanager
+def connected(workers: int, scheduler: str) -> Iterator[tuple["Client | None", int | None]]:
+    """See `cluster.connected`; no client for neither workers nor a scheduler."""
+    if not (workers or scheduler):
+        yield None, None
+        return
+    if workers and scheduler:
+        raise ClusterError("Expected --workers or --scheduler, got both. Leave one of them out.")
+    try:
+        from napari_mst.batch import cluster
+    except ImportError as error:
+        raise ClusterError(
+            f"Expected dask.distributed for several processes, got no package {error.name}. "
+            'Run: pip install "napari-mst[cluster]"'
+        ) from error
+    with cluster.connected(workers, scheduler) as found:
+        yield found
+
+
+def check_places(client: "Client | None", jobs: Sequence[BatchJob], folder: Path) -> None:
+    """See `cluster.check_places`; of *jobs*, of which the first photo stands for all."""
+    if client is not None and jobs:
+        from napari_mst.batch import cluster
+
+        cluster.check_places(client, folder, jobs[0].photo)
+
+
+def outcomes(
+    batch: Batch,
+    jobs: Sequence[BatchJob],
+    client: "Client | None" = None,
+    progress: Progress = NO_PROGRESS,
+    report: Report = lambda _: None,
+) -> Iterator[Outcome]:
+    """Make *jobs* here, or on the workers of *client*; yields each as it ends.
+
+    A job that another run is making is looked at again at the end: if that run was killed, this one
+    makes it. *report* gets a line of that, and of each worker that died.
+
+    Raises
+    ------
+    Cancelled
+        Soon after *progress* was cancelled.
+    ClusterError
+        If the scheduler of *client* goes away.
+    """
+    todo = deque((job, False) for job in jobs)
+    if client is not None:
+        # It imports dask.distributed, which is an extra.
+        from napari_mst.batch.cluster import outcomes_of_workers
+
+        yield from outcomes_of_workers(batch, todo, client, progress, report)
+    while client is None and todo:
+        progress.check()
+        job, waits = todo.popleft()
+        part = progress.step(len(jobs) - len(todo) - 1, len(jobs))
+        try:
+            is_ours = batch.make(job, part, waits=waits)
+        except Cancelled:
+            raise
+        except NapariMstError as error:
+            yield Outcome(job, error)
+        else:
+            if is_ours:
+                yield Outcome(job)
+            else:
+                later(todo, job, report)

@@ -1,0 +1,124 @@
+"""Photos and cubes on object storage, by URL: what is there, and copies to and from local files.
+
+fsspec opens the storage: s3:// with the package s3fs, gs:// with gcsfs, https:// with aiohttp. A
+URL is carried as a `Path`, which keeps one of its two slashes: "s3:/bucket/photo.jpg".
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from napari_mst.base.errors import NapariMstError, PhotoError, SaveError, shown
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(?=[^/])")
+
+Stamps = Mapping[Path, tuple[int, int]]
+"""The files in a folder, with the time of their last change and their inode."""
+
+
+def url_of(path: Path) -> str:
+    """The URL that *path* carries; "" if it is a path of this computer."""
+    text = path.as_posix()
+    return _URL.sub(r"\1://", text, count=1) if _URL.match(text) else ""
+
+
+def named(path: Path) -> str:
+    """The URL, or the path, for a person."""
+    return url_of(path) or str(path)
+
+
+@contextmanager
+def opened(path: Path, error: type[NapariMstError] = PhotoError) -> Iterator[tuple[Any, str]]:
+    """The file system of *path* and its name there; what goes wrong becomes an *error*."""
+    try:
+        from fsspec.core import url_to_fs
+
+        # Other processes write there: what was listed before may be old.
+        yield url_to_fs(named(path), use_listings_cache=False)
+    except NapariMstError:
+        raise
+    except Exception as fault:  # each storage raises exceptions of its own libraries
+        reason = shown(fault, 120) or type(fault).__name__
+        raise error(f"Expected to reach {shown(named(path))}, got: {reason}. Check it.") from fault
+
+
+def is_folder(path: Path) -> bool:
+    """True if the URL *path* is a folder of objects. Raises `PhotoError` if nothing is there."""
+    with opened(path) as (system, name):
+        if not system.exists(name):
+            raise FileNotFoundError("nothing is there")
+        return bool(system.isdir(name))
+
+
+def listed(path: Path) -> list[Path]:
+    """All objects below the URL *path*, or that fit it as a pattern, in order."""
+    with opened(path) as (system, name):
+        found = system.glob(name) if "*" in name else system.find(name)
+        return [Path(system.unstrip_protocol(each)) for each in sorted(found)]
+
+
+def fetch(path: Path, local: Path) -> bool:
+    """Copy the object, or the folder of objects, at the URL *path* to *local*; False if none is."""
+    with opened(path) as (system, name):
+        is_there = bool(system.exists(name))
+        if is_there:
+            system.get(f"{name}/" if system.isdir(name) else name, str(local), recursive=True)
+        return is_there
+
+
+def stamps(folder: Path) -> Stamps:
+    """The files in *folder*, by which `upload` finds those that have changed."""
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {file: (file.stat().st_mtime_ns, file.stat().st_ino) for file in files}
+
+
+def upload(folder: Path, to: Path, before: Stamps) -> None:
+    """Copy the files of *folder* that have changed since *before* to the URL *to*.
+
+    A header, or the metadata of a Zarr group, leaves first and arrives last: no object ever
+    describes others that are old or missing.
+
+    Raises
+    ------
+    SaveError
+        If that fails; the same command makes the cube again.
+    """
+    changed = [file for file, stamp in stamps(folder).items() if before.get(file) != stamp]
+    places = {file: to / file.relative_to(folder) for file in changed}
+    records = [file for file in changed if file.suffix == ".hdr" or file.parent.suffix == ".zarr"]
+    for record in records:
+        # All chunks of an old Zarr group go, for the new one may have fewer.
+        old = places[record].parent if record.name == "zarr.json" else places[record]
+        with opened(old, SaveError) as (system, name):
+            if system.exists(name):
+                system.rm(name, recursive=True)
+    for file in [*(file for file in changed if file not in records), *records]:
+        with opened(places[file], SaveError) as (system, name):
+            system.put_file(str(file), name)
+
+
+@contextmanager
+def marked(folder: Path) -> Iterator[Path]:
+    """A file that lies in *folder* for the block, by which others show that they see it.
+
+    Raises `SaveError` if nothing can be written there.
+    """
+    mark = folder / f".{uuid4()}"
+    with opened(mark, SaveError) as (system, name):
+        system.pipe_file(name, b"")
+        try:
+            yield mark
+        finally:
+            system.rm_file(name)
+
+
+def is_there(path: Path) -> bool:
+    """True if this process sees the file or object *path*."""
+    try:
+        with opened(path) as (system, name):
+            return bool(system.exists(name))
+    except PhotoError:
+        return False
