@@ -1,4 +1,4 @@
-"""Estimates that any network has to beat: pixelwise ones, and those behind non-local means.
+"""Estimates that any network has to beat: pixelwise ones, and those behind non-local Bayes.
 
 Each takes 8-bit sRGB codes (3, H, W) to reflectance (31, H, W) at 400, 410, ..., 700 nm, and is a
 row of `BASELINES`. Letters: n colours, k Gaussians, B bands.
@@ -17,7 +17,6 @@ from lab.simulated import SceneSimulator
 from napari_mst.base.arrays import Codes, Doubles, Floats, Indices
 from napari_mst.base.errors import ModelError
 from napari_mst.cube.colour import measured_reflectances, srgb_response, srgb_to_linear
-from napari_mst.denoising.photo_denoising import BEST_H
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -125,12 +124,12 @@ def gaussian_mixture() -> Method:
     return estimate
 
 
-def non_local_means_before(model: str) -> Method:
+def denoised_before(model: str) -> Method:
     """The estimate of a bundled *model* on photos that are all denoised first, noisy or not.
 
     The filter is that of `Reconstructor(denoise="auto")`, which denoises noisy photos only.
     """
-    reconstructor = Reconstructor(load_model(model), "cpu", denoise=BEST_H)
+    reconstructor = Reconstructor(load_model(model), "cpu", denoise=1.0)
 
     def estimate(codes: Codes) -> Floats:
         return reconstructor.reconstruct(np.moveaxis(codes, 0, -1)).data
@@ -293,6 +292,6 @@ BASELINES: dict[str, Callable[[], Method]] = {
     "Jakob & Hanika 2019": jakob_hanika,
     "root-polynomial 3": root_polynomial,
     "40 Gaussians": gaussian_mixture,
-    "NLM + pixelwise": partial(non_local_means_before, "pixelwise-srgb"),
-    "NLM + MST++": partial(non_local_means_before, "mstpp-srgb"),
+    "NL-Bayes + pixelwise": partial(denoised_before, "pixelwise-srgb"),
+    "NL-Bayes + MST++": partial(denoised_before, "mstpp-srgb"),
 }

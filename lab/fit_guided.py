@@ -270,9 +270,7 @@ def shown_guided(codes: Codes) -> Singles:
 
 def shown_tuned(codes: Codes) -> Singles:
     """(3, H, W) of a photo (3, H, W), as a reconstruction shows it to its network."""
-    how = DEFAULT.prepare(photo_of(codes))._decided(NO_PROGRESS).denoising
-    clean = codes if how is None else denoised_photo(photo_of(codes), how).pixels
-    return srgb_to_linear(clean / 255).astype(np.float32)
+    return DEFAULT.prepare(photo_of(codes)).job().part.rows(linear=True)
 
 
 def line_of(methods: Mapping[str, Method], folder: Path) -> str:

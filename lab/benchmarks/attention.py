@@ -123,7 +123,7 @@ def main() -> int:
     for row in rows:
         print(row)
     if scenes:
-        print(f"{'NLM before':12}       {_scores(_accuracy(_denoised(), scenes))}")
+        print(f"{'NL-Bayes before':12}       {_scores(_accuracy(_denoised(), scenes))}")
     if options.csv:
         _write(options.csv, rows)
     return 0

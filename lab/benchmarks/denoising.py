@@ -1,8 +1,8 @@
-"""Non-local means: its time, its memory, and the noise that is estimated on real scenes.
+"""Non-local Bayes and means: their time, and the noise that is estimated on real scenes.
 
 `python -m lab.benchmarks.denoising [--megapixels 1] [--threads 2] [--scenes FOLDER]`
 
-The time is of a window of 19 and patches of 5 on three channels; with `--numpy` also without numba,
+Means are of a window of 19 and patches of 5 on three channels. With `--numpy` also without numba,
 on a hundredth of the pixels. With `--scenes`, a folder of reflectance cubes, each is photographed
 clean and with three strengths of noise: estimated over true standard deviation at middle grey, and
 whether the photo would be denoised.
@@ -22,9 +22,11 @@ from lab.benchmarks import common
 from napari_mst import Reconstructor, load_model
 from napari_mst.base.arrays import Doubles
 from napari_mst.denoising.kernel import CompiledTile
+from napari_mst.denoising.nl_bayes import NLBayes, denoised_pixels
 from napari_mst.denoising.numpy_kernel import ImageBlock, Tile, attend
 from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import Filter, working_bytes
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.denoising import decided
 from napari_mst.reconstruction.preparing import prepared_job
 from napari_mst.training.inputs import INPUTS
@@ -53,6 +55,19 @@ def seconds(
         list(pool.map(lambda _: attend(TILE), range(tiles)))
     done = tiles * area / 1e6
     return (time.perf_counter() - wall) / done, (time.process_time() - processor) / done
+
+
+def seconds_of_photo(megapixels: float) -> tuple[float, float]:
+    """Wall time and processor time of a megapixel of a whole photo, by non-local Bayes."""
+    side = round((megapixels * 1e6) ** 0.5)
+    generator = np.random.default_rng(0)
+    waves = 0.3 + 0.2 * np.sin(np.arange(side) / 20)[:, None, None] * np.ones((1, side, 3))
+    noisy = waves + generator.normal(0, 0.02, waves.shape)
+    photo = Photo.from_array((255 * noisy.clip(0, 1)).astype(np.uint8))
+    wall, processor = time.perf_counter(), time.process_time()
+    denoised_pixels(photo, NLBayes(SensorNoise(1e-3, 1e-5)))
+    spent = time.perf_counter() - wall, time.process_time() - processor
+    return spent[0] / side**2 * 1e6, spent[1] / side**2 * 1e6
 
 
 def print_noise(folder: Path) -> None:
@@ -84,10 +99,13 @@ def main() -> None:
     load = psutil.getloadavg()[0]
     print(f"load {load:.1f} on {os.cpu_count()} cores; seconds a megapixel, wall and processor:")
     wall, processor = seconds(CompiledTile(block()).attend, arguments.megapixels, arguments.threads)
-    print(f"numba, {arguments.threads} threads: {wall:.2f}, {processor:.2f}")
+    print(f"means, numba, {arguments.threads} threads: {wall:.2f}, {processor:.2f}")
+    seconds_of_photo(0.01)  # compiled
+    wall, processor = seconds_of_photo(arguments.megapixels)
+    print(f"Bayes, a whole photo, all threads: {wall:.2f}, {processor:.2f}")
     if arguments.numpy:
         wall, processor = seconds(partial(attend, block()), arguments.megapixels / 100, 1)
-        print(f"NumPy, 1 thread: {wall:.1f}, {processor:.1f}")
+        print(f"means, NumPy, 1 thread: {wall:.1f}, {processor:.1f}")
     for width in (1000, 4000):
         print(
             f"memory at {width} columns: {working_bytes(width, 3, 3, USING) / 1e6:.0f} MB and a "

@@ -26,7 +26,8 @@ from lab.benchmarks.memory import measured_apart
 from lab.benchmarks.roofline import roofline
 from napari_mst import Reconstructor, load_model, prediction_intervals
 from napari_mst.base.arrays import Singles
-from napari_mst.denoising.photo_denoising import denoised_photo, denoising_to_look_at
+from napari_mst.denoising.nl_bayes import NLBayes, denoised_pixels
+from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.run import run
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
@@ -132,14 +133,14 @@ def around_the_network() -> None:
     scene = generator.random((SIDE // 16, SIDE // 16, 3)).repeat(16, 0).repeat(16, 1)
     noisy = scene + generator.normal(0, 0.03, scene.shape)
     photo = Photo.from_array((255 * noisy.clip(0, 1)).astype(np.uint8))
-    how = denoising_to_look_at(photo)
+    how = NLBayes(SensorNoise(1e-3, 1e-5))
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
     cube = reconstructor.reconstruct(photo)
     times = least(
         {
             "cube, with its colours": lambda: reconstructor.reconstruct(photo),
             "prediction intervals": lambda: prediction_intervals(cube),
-            "denoising": lambda: denoised_photo(photo, how),
+            "denoising": lambda: denoised_pixels(photo, how),
         }
     )
     for name, used in times.items():

@@ -14,10 +14,11 @@ from napari_mst.base.arrays import Array
 from napari_mst.base.errors import Cancelled, ModelError
 from napari_mst.base.progress import Progress
 from napari_mst.cube.lazy import Lazy
-from napari_mst.denoising import photo_denoising
-from napari_mst.denoising.photo_denoising import denoised_photo
+from napari_mst.denoising import nl_bayes
+from napari_mst.denoising.nl_bayes import NLBayes, denoised_pixels
 from napari_mst.engine.crop import execute_crop
 from napari_mst.engine.device import choose_device
+from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo, as_photo
 from napari_mst.reconstruction import lazy_statistics, on_demand
 
@@ -144,11 +145,11 @@ def texture() -> Array:
 def test_a_noisy_photo_is_denoised_where_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     denoised = list[int]()
 
-    def counted(photo: Photo, *how: Any) -> Photo:
-        denoised.append(photo.shape[0] * photo.shape[1])
-        return denoised_photo(photo, *how)
+    def counted(photo: Photo, how: NLBayes, window: Window) -> Array:
+        denoised.append(window.size[0] * window.size[1])
+        return denoised_pixels(photo, how, window)
 
-    monkeypatch.setattr(photo_denoising, "denoised_photo", counted)
+    monkeypatch.setattr(nl_bayes, "denoised_pixels", counted)
     noisy = np.tile(waves(9.0), (10, 10, 1))
     cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct_lazy(noisy, estimate=True)
     assert cube.provenance.denoising

@@ -308,10 +308,12 @@ def _compile_all() -> Iterator[ReportLine]:
     """Compile and keep all kernels, those of the denoising too."""
     import numpy as np
 
+    from napari_mst.denoising.nl_bayes import fastest
     from napari_mst.denoising.non_local_means import non_local_means
 
     yield from _told(_kernels)
     non_local_means(np.zeros((3, 9, 9)), h=1.0, distance=1)
+    fastest()
 
 
 def check_installation(*, compile: bool = False, json: bool = False) -> int:

@@ -1,11 +1,14 @@
-"""`numpy_kernel.attend` by a compiled kernel, within 1e-6 of it; this module imports numba."""
+"""`numpy_kernel.attend` and `numpy_bayes.estimates` compiled; this module imports numba."""
 
 import numpy as np
 
-from napari_mst.base.arrays import Doubles
+from napari_mst.base.arrays import Doubles, Singles
+from napari_mst.denoising.numpy_bayes import FIRST, SECOND, estimates
 from napari_mst.denoising.numpy_kernel import ImageBlock, Tile
 from napari_mst.denoising.numpy_kernel import attend as by_numpy
+from napari_mst.engine.kernels.nl_bayes import SCRATCH, TilePlanes, add_estimates
 from napari_mst.engine.kernels.non_local import Images, TilePlace, attend
+from napari_mst.engine.kernels.patches import REACH, Grid, Stage
 
 
 class CompiledTile:
@@ -47,3 +50,31 @@ def largest_error() -> float:
     block = ImageBlock(image, values, np.array([0.25, 0.5, 0.25]), 1, -3.0, 0.1)
     tile = Tile(2, 7, 1, 20)
     return float(np.abs(CompiledTile(block).attend(tile) - by_numpy(block, tile)).max())
+
+
+def estimates_by_kernel(
+    noisy: Singles, guide: Singles, barred: Singles, grid: Grid, stage: Stage
+) -> Singles:
+    """Compute `numpy_bayes.estimates`, within 1e-5 of the largest value."""
+    sums = np.zeros((4, *barred.shape), np.float32)
+    scratch = np.zeros(SCRATCH, np.float32)
+    planes = (each.ctypes.data for each in (noisy, guide, barred, sums))
+    add_estimates(TilePlanes(*planes, *barred.shape), grid, stage, scratch.ctypes.data)
+    return sums
+
+
+def error_of_estimates() -> float:
+    """The largest error of the kernel against NumPy, of the estimates of a small noisy image."""
+    side = 12
+    shape = side + 2 * REACH + 3
+    noisy = np.random.default_rng(0).normal(size=(3, shape, shape)).astype(np.float32)
+    noisy += 5 * np.cos(np.arange(shape, dtype=np.float32))
+    barred = np.full((shape, shape), np.inf, np.float32)
+    barred[REACH : REACH + side, REACH : REACH + side] = 0
+    grid = Grid(REACH, REACH + side, REACH, REACH + side, 3, REACH, REACH, side, side)
+    errors = []
+    for stage in (FIRST, SECOND):
+        given = noisy, noisy, barred, grid, stage
+        expected = estimates(*given)
+        errors.append(np.abs(estimates_by_kernel(*given) - expected).max() / expected.max())
+    return float(max(errors))

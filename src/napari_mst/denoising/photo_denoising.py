@@ -8,30 +8,20 @@ Letters: B bands, H rows, W columns.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from napari_mst.base.arrays import Array, Doubles, Floats
+from napari_mst.base.arrays import Doubles, Floats
 from napari_mst.base.errors import DenoisingError, check_pixel
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.cube.lazy import Lazy, cached
 from napari_mst.denoising.non_local_means import (
     WindowWeights,
     non_local_weights,
 )
 from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
-from napari_mst.denoising.streaming import (
-    Filter,
-    non_local_rows,
-    working_bytes,
-)
-from napari_mst.engine.windows import Window
+from napari_mst.denoising.streaming import Filter, non_local_rows
 from napari_mst.photo.photo import Photo
-
-TILE = 128
-"""Pixels along each side of the tiles that are denoised where one of their pixels is read."""
 
 BEST_H = 1.2
 """The h of "auto", in units of the noise: best on the CAVE scenes of 0.8 to 1.5."""
@@ -51,16 +41,10 @@ _ROUNDED = SensorNoise(gain=(ROUNDING / SensorNoise(1.0, 0.0).codes) ** 2, floor
 
 @dataclass(frozen=True)
 class Denoising:
-    """The denoising of a photo: its *noise*, and *h* in units of that noise."""
+    """Non-local means of a photo: its *noise*, and *h* in units of that noise."""
 
     noise: SensorNoise
     h: float
-
-    def __str__(self) -> str:
-        return (
-            f"non-local means, h = {self.h:g} x the noise of the photo "
-            f"({self.noise.codes:.1f} codes at middle grey)"
-        )
 
     @property
     def codes(self) -> float:
@@ -119,22 +103,6 @@ def denoised_photo(photo: Photo, how: Denoising, progress: Progress = NO_PROGRES
     return replace(photo, pixels=pixels, unconverted=None)
 
 
-def denoised_where_read(photo: Photo, how: Denoising) -> Photo:
-    """Like `denoised_photo`, with `Lazy` pixels: computed where they are read, and kept."""
-
-    def read(channels: range, rows: range, columns: range) -> Array:
-        window = Window(rows.start, rows[-1] + 1, columns.start, columns[-1] + 1)
-        # All pixels that decide those of the window.
-        grown = window.grown(how.filter.halo).clipped(photo.shape)
-        pixels = denoised_photo(photo.cropped(grown), how).pixels
-        down, across = window.inside(grown)
-        return pixels[list(channels), down, across][:, :: rows.step, :: columns.step]
-
-    whole = Lazy(photo.name, photo.pixels.shape, photo.pixels.dtype, read)
-    pixels: Any = cached(whole, (3, TILE, TILE), 2 * TILE**2)
-    return replace(photo, pixels=pixels, unconverted=None)
-
-
 def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> WindowWeights:
     """The weights with which `denoised_photo` takes the pixels around *row* and *column*.
 
@@ -171,12 +139,6 @@ def in_codes(photo: Photo, near: WindowWeights, row: int, column: int) -> tuple[
     centre = linear[:, row - near.top, column - near.left]
     mean = (linear * near.weights).sum(axis=(1, 2))
     return 255 * linear_to_srgb(centre), 255 * linear_to_srgb(mean)
-
-
-def denoising_bytes(photo: Photo, how: Denoising) -> int:
-    """About the bytes of memory that denoising *photo* takes, with the pixels that it makes."""
-    height, width = (side + 2 * how.filter.halo for side in photo.shape)
-    return 3 * height * width * photo.pixels.dtype.itemsize + working_bytes(width, 3, 3, how.filter)
 
 
 def _stored(photo: Photo, linear: Doubles) -> Floats:

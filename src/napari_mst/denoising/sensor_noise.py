@@ -17,6 +17,7 @@ channels share is subtracted from their variance. And places with more texture a
 Letters: C channels, n blocks, m coefficients.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple
@@ -77,6 +78,16 @@ class SensorNoise:
         dark = self.floor + 0.375 * self.gain**2 + _LEAST_VARIANCE
         return 2 * signal / (np.sqrt(self.gain * signal + dark) + np.sqrt(dark))
 
+    def light(self, stabilised: Doubles) -> Doubles:
+        """The linear light, 0 or more, whose noisy values have this mean when *stabilised*.
+
+        A mean of roots is less than the root of the mean, by gain / 4 of light, except in darkness.
+        Mäkitalo & Foi, IEEE Trans. Image Process. 20 (2011) 99, doi:10.1109/TIP.2010.2056693.
+        """
+        dark = np.sqrt(self.floor + 0.375 * self.gain**2 + _LEAST_VARIANCE)
+        less = self.gain / 4 * (stabilised / 2).clip(0, 1)
+        return np.maximum(stabilised * (self.gain * stabilised / 4 + dark) + less, 0)
+
 
 SIDE = 8
 """Pixels along each side of a block."""
@@ -127,8 +138,12 @@ class _Blocks(NamedTuple):
     clipped: Doubles
 
 
-def estimated_noise(photo: PhotoLike, progress: ProgressLike = None) -> SensorNoise | None:
+def estimated_noise(
+    photo: PhotoLike, progress: ProgressLike = None, gains: Sequence[float] = (1.0, 1.0, 1.0)
+) -> SensorNoise | None:
     """The noise of *photo*, or None where it has too few blocks that are not clipped.
+
+    A balanced photo has the values of its sensor times *gains* (3,); the noise is the sensor's.
 
     On photos with simulated noise the standard deviation comes out within 15 %. Photos that were
     JPEG, or that a camera has smoothed, have little fine detail left and so hardly any noise.
@@ -155,7 +170,7 @@ def estimated_noise(photo: PhotoLike, progress: ProgressLike = None) -> SensorNo
     photo = as_photo(photo)
     if min(photo.shape) < SIDE:
         return None
-    bins = _flat_bins(_blocks(photo, as_progress(progress)), photo)
+    bins = _flat_bins(_blocks(photo, as_progress(progress)), photo, np.asarray(gains))
     if bins is None:
         return None
     gain, floor = _line(*bins)
@@ -204,11 +219,12 @@ def _windows(rows: Singles, step: int) -> Singles:
     return views.transpose(0, 2, 1, 3)
 
 
-def _flat_bins(blocks: _Blocks, photo: Photo) -> Doubles | None:
+def _flat_bins(blocks: _Blocks, photo: Photo, gains: Doubles) -> Doubles | None:
     """The flattest places (4, bins) of every channel and brightness; None with too few blocks.
 
     The rows are the mean signal, in linear light; the variances of fine and of coarse detail; and
-    the variance of fine detail that the channels share, which is not in that of fine detail.
+    the variance of fine detail that the channels share, which is not in that of fine detail. They
+    are those of the sensor, whose values were multiplied by *gains*.
     """
     bins = []
     for channel, means in enumerate(blocks.means):
@@ -219,7 +235,7 @@ def _flat_bins(blocks: _Blocks, photo: Photo) -> Doubles | None:
         for low, high in pairwise(edges):
             alike = usable[(means[usable] >= low) & (means[usable] <= high)]
             if len(alike) >= _FEWEST_FLAT:
-                bins.append(_bin(blocks, channel, alike, photo))
+                bins.append(_bin(blocks, channel, alike, photo) / gains[channel] ** [1, 2, 2, 2])
     return np.array(bins).T if bins else None
 
 

@@ -1,4 +1,4 @@
-"""Denoise a photo with non-local means before the network sees it, where it is noisy.
+"""Denoise a photo by non-local Bayes before the network sees it, where it is noisy.
 
 The networks here were trained on noise, and yet a filter before them does better on noisy photos,
 while it harms clean ones (docs/denoising.md). So `decided` asks the whole photo how noisy it is.
@@ -11,15 +11,16 @@ import numpy as np
 from napari_mst.base.progress import Progress
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.cube.lazy import part_of
-from napari_mst.denoising.photo_denoising import (
-    BEST_H,
-    Denoising,
-    denoised_photo,
+from napari_mst.denoising.nl_bayes import (
+    NLBayes,
+    denoised_pixels,
     denoised_where_read,
-    denoising_bytes,
+    kept_as,
+    working_bytes,
 )
 from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
-from napari_mst.engine.windows import Window
+from napari_mst.engine.windows import Window, whole
+from napari_mst.photo.cameras import CAMERA_RGB
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.colour_fidelity.code_cells import Cells
 from napari_mst.reconstruction.colour_fidelity.photo_noise import has_jpeg_grid
@@ -43,17 +44,30 @@ def decided(job: Job) -> Job:
     A preview is denoised by what noise is left in it, and a region by the noise of the whole photo.
     """
     choice = job.options.denoise
+    card = job.setup.model.card
     # The models for which denoising was found to help.
-    is_measured = job.setup.model.card.rendering == SRGB_D65
+    is_measured = card.rendering in (SRGB_D65, CAMERA_RGB)
     if choice == "off" or (choice == "auto" and not is_measured):
         return job
     photo = job.part if job.is_preview else job.photo
-    noise = estimated_noise(photo, job.progress)
-    if choice != "auto":
-        return _with_h(job, noise, float(choice))
-    if noise is None or not _is_noisy(photo, noise):
+    gains = _gains(job)
+    noise = estimated_noise(photo, job.progress, gains)
+    if noise is None and choice != "auto":
+        return job.noted(
+            "The photo was not denoised: too few of its pixels are unclipped to measure its noise."
+        )
+    if noise is None or (choice == "auto" and not _is_noisy(photo, noise)):
         return job
-    return replace(job, denoising=Denoising(noise, BEST_H))
+    return replace(job, denoising=NLBayes(noise, 1.0 if choice == "auto" else float(choice), gains))
+
+
+def _gains(job: Job) -> tuple[float, float, float]:
+    """The factors by which the channels of the photo are larger than in the sensor."""
+    acquisition = job.options.acquisition
+    if acquisition is None or job.photo.shot is not None:
+        return 1.0, 1.0, 1.0
+    red, green, blue = (1 / (acquisition.white_of_sensor * acquisition.gains)).tolist()
+    return red, green, blue
 
 
 def denoised(job: Job, progress: Progress | None = None) -> Job:
@@ -70,26 +84,26 @@ def denoised(job: Job, progress: Progress | None = None) -> Job:
     how = job.denoising
     if how is None:
         return job
-    photo, rows, columns = job.part, slice(None), slice(None)
     if job.options.region is not None and not job.is_preview:
-        inner = Window(*job.options.region)
-        # All pixels that decide those of the region.
-        grown = inner.grown(how.filter.halo).clipped(job.photo.shape)
-        photo = job.photo.cropped(grown)
-        rows, columns = inner.inside(grown)
-    seen = (
-        denoised_where_read(photo, how)
-        if progress is None
-        else denoised_photo(photo, how, progress)
-    )
-    pixels = part_of(seen.pixels, slice(None), rows, columns)
+        photo, window = job.photo, Window(*job.options.region)
+    else:
+        photo, window = job.part, whole(job.part.shape)
+    if progress is None:
+        lazy = denoised_where_read(photo, how)
+        pixels = part_of(lazy, slice(None), window.rows, window.columns)
+    else:
+        pixels = denoised_pixels(photo, how, window, progress)
     note = f"The photo was denoised before the network: {how}."
-    return replace(job.noted(note), part=replace(job.part, pixels=pixels))
+    _, scale = kept_as(photo)
+    part = replace(job.part, pixels=pixels, full_scale=scale, unconverted=None)
+    return replace(job.noted(note), part=part)
 
 
 def bytes_to_denoise(job: Job) -> int:
     """About the bytes of memory that denoising takes, and what it keeps through the run."""
-    return denoising_bytes(job.part, job.denoising) if job.denoising else 0
+    if job.denoising is None:
+        return 0
+    return job.part.pixels.size * kept_as(job.part)[0].itemsize + working_bytes()
 
 
 def _is_noisy(photo: Photo, noise: SensorNoise) -> bool:
@@ -97,12 +111,3 @@ def _is_noisy(photo: Photo, noise: SensorNoise) -> bool:
     is_noise = noise.whiteness >= _LEAST_WHITENESS
     is_large = _LEAST_CODES <= noise.codes <= _MOST_CODES
     return is_noise and is_large and not has_jpeg_grid(Cells(photo, np.zeros(3)))
-
-
-def _with_h(job: Job, noise: SensorNoise | None, h: float) -> Job:
-    """The *job* denoised with the *h* that the user chose."""
-    if noise is None:
-        return job.noted(
-            "The photo was not denoised: too few of its pixels are unclipped to measure its noise."
-        )
-    return replace(job, denoising=Denoising(noise, h))

@@ -11,7 +11,7 @@ import numpy as np
 from napari_mst.base.arrays import Floats
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.calibration.corrections import balancing_gains
-from napari_mst.denoising.photo_denoising import Denoising
+from napari_mst.denoising.nl_bayes import NLBayes
 from napari_mst.engine.features import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.photo import Photo
@@ -70,7 +70,7 @@ class Job:
     precision_error: float = 0.0
     estimate_error: float = 0.0
     is_preview: bool = False
-    denoising: Denoising | None = None
+    denoising: NLBayes | None = None
     is_light_estimated: bool = False
     light_doubt: tuple[float, ...] = ()
     orientations: tuple[Orientation, ...] = (UNTURNED,)

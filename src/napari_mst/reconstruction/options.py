@@ -33,13 +33,13 @@ def gigabytes(text: str) -> int:
 
 
 def denoising(text: str) -> Denoise:
-    """The words "auto" and "off", or h from "0.8"."""
+    """The words "auto" and "off", or a strength from "0.8"."""
     if text == "auto" or text == "off":
         return text  # type: ignore[return-value] # mypy does not narrow a str to a Literal
-    h = _positive(text)
-    if not h:
+    strength = _positive(text)
+    if not strength:
         raise ValueError(f"Expected auto, off or a number above 0, as 1.2, got {text[:40]!r}.")
-    return h
+    return strength
 
 
 def _positive(text: str) -> float:
@@ -71,9 +71,9 @@ class RunOptions:
         float64 is the reference; bfloat16 and float16 keep features in half the memory, with an
         error that is measured on each photo
     denoise : auto|off|H
-        denoise photos with non-local means before the network: those that are noisy and were no
-        JPEG (auto), none (off), or all, with this h in units of their noise (default: auto, with
-        h 1.2)
+        denoise photos by non-local Bayes before the network: those that are noisy and were no JPEG
+        (auto), none (off), or all, as if they had this many times their noise (default: auto, with
+        1)
     correct_colour
         move spectra whose colour is not the photo's (default)
     calibrated_by : WHAT

@@ -73,10 +73,10 @@ class Reconstructor:
         the device is faster in them, but not exact; how far they are off is measured on a sample of
         each photo, before the run.
     denoise
-        "auto" denoises photos that are noisy and were no JPEG before the network sees them, with
-        non-local means; see `reconstruction.denoising`. "off" denoises none. A number denoises
-        every photo; it is the h of `non_local_means` in units of the noise that is estimated from
-        the whole photo. 1.2 is what "auto" takes.
+        "auto" denoises photos that are noisy and were no JPEG before the network sees them, by
+        non-local Bayes; see `denoising.nl_bayes`. "off" denoises none. A number denoises every
+        photo, as if its noise were that many times what is estimated from the whole photo. 1 is
+        what "auto" takes.
     correct_colour
         Whether to move spectra whose colour is not the photo's, where the model's card says how a
         photo shows them (see `colour_fidelity`); `cube.colour_error` is how far they were off.

@@ -14,6 +14,7 @@ that the next convolution needs, so nothing but its input and its output leaves 
 `powers`       exponentials and powers, for loops that LLVM makes vector instructions of
 `colours`      for `reconstruction.colour_fidelity`: spectra moved to the colours of a photo
 `non_local`    for `denoising`: non-local means
+`nl_bayes`     for `denoising`: non-local Bayes
 
 All numbers in the records are bytes, addresses and counts. Letters: C channels, h, w sides of what
 is computed.

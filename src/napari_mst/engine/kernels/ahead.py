@@ -19,6 +19,7 @@ from napari_mst.engine.kernels.caching import is_kept
 from napari_mst.engine.kernels.colours import move_spectra
 from napari_mst.engine.kernels.convolution import convolve, double
 from napari_mst.engine.kernels.gram import add_gram
+from napari_mst.engine.kernels.nl_bayes import add_estimates
 from napari_mst.engine.kernels.non_local import attend
 from napari_mst.engine.kernels.powers import decode_light, encode_light
 from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra, write_sides
@@ -27,6 +28,7 @@ from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra, 
 _GROUPS: tuple[tuple[Any, ...], ...] = (
     (apply_block,),
     (convolve, double, move_spectra),
+    (add_estimates, write_sides),
     (
         estimate_spectra,
         decode_spectra,
@@ -34,7 +36,6 @@ _GROUPS: tuple[tuple[Any, ...], ...] = (
         encode_light,
         decode_light,
         attend,
-        write_sides,
     ),
 )
 

@@ -263,6 +263,9 @@ def _array_at(number: Any) -> Callable[[int, int], Any]:
 floats, doubles = _array_at(types.float32), _array_at(types.float64)
 """The array of a count of numbers at an address."""
 
+integers = _array_at(types.int64)
+"""The same of integers."""
+
 
 def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given, None]:
     """An instruction of compiled code, which *emit* writes with an `Emitter`."""

@@ -25,7 +25,6 @@ from qtpy.QtWidgets import (
 from superqt import QSearchableComboBox
 
 from napari_mst.calibration.chart import CHARTS
-from napari_mst.denoising.photo_denoising import BEST_H
 from napari_mst.models import ModelCard
 from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
 from napari_mst.plugin.files.opening import WEIGHTS_FILES
@@ -406,10 +405,10 @@ SETTINGS = [
     Row(
         "denoise",
         "Denoise",
-        "Non-local means before the network. auto denoises photos that are noisy and were no JPEG, "
-        "and leaves all others as they are; off leaves all. A number is the strength h for every "
-        "photo, in units of its noise: auto takes 1.2.",
-        partial(SearchBox, ("auto", "off", f"{BEST_H:g}")),
+        "Non-local Bayes before the network. auto denoises photos that are noisy and were no JPEG, "
+        "and leaves all others as they are; off leaves all. A number is the strength for every "
+        "photo, in units of its noise: auto takes 1.",
+        partial(SearchBox, ("auto", "off", "1")),
         to_widget=_typed,
         # napari keeps a text.
         to_field=denoising,
