@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 
 from napari_mst.engine.kernels.caching import part
-from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted, floats, integers
+from napari_mst.engine.kernels.emitter import FLOAT, Emitter, LLVMValue, emitted, floats, integers
 from napari_mst.engine.kernels.patches import PATCH, REACH, Grid, Stage
 from napari_mst.engine.kernels.powers import ONE, ZERO, larger
 from napari_mst.engine.kernels.processor import LANES, VECTOR, kernel
@@ -126,15 +126,15 @@ class _Steps:
         self.bytes = self.vectors * VECTOR
         self._channels = channels
 
-    def _pixels(self, e: Emitter, start: Value, group: Group) -> Iterator[Value]:
+    def _pixels(self, e: Emitter, start: LLVMValue, group: Group) -> Iterator[LLVMValue]:
         """The addresses of the numbers of the patch that begins at *start*, in their order."""
         for channel, down, right in product(range(self._channels), range(PATCH), range(PATCH)):
             of_row = e.along(e.along(start, channel, group.plane), down, group.row)
             yield e.at(of_row, right * _FLOAT_BYTES)
 
     def _patches(
-        self, e: Emitter, plane: Value, group: Group, rows: Value
-    ) -> Iterator[tuple[Value, Value]]:
+        self, e: Emitter, plane: LLVMValue, group: Group, rows: LLVMValue
+    ) -> Iterator[tuple[LLVMValue, LLVMValue]]:
         """A loop over the patches of a group: yields once, within it, where each begins."""
         with e.loop(group.count) as loop:
             place = e.along(group.places, loop.index, 8)
