@@ -77,6 +77,14 @@ READ = {
     "whole numbers": Read("nm,a,b\n400,0,1\n500,1,0\n", [400, 500], [[0, 1], [1, 0]]),
     "blanks at ends": Read("nm,a,b,\n400,0,,\n500,1,0,\n  \n", [400, 500], [[0, 1], [NAN, 0]]),
     "um": Read("Wavelength [\u00b5m],a\n.4191,.1\n", [419.1], [[0.1]]),
+    "nm that are um": Read(
+        "wavelength (nm),a\n0.4,.1\n0.5,.2\n", [400, 500], [[0.1, 0.2]],
+        ["The wavelengths are in um, although the file says nm."],
+    ),
+    "um that are nm": Read(
+        "wavelength (um),a\n400,.1\n500,.2\n", [400, 500], [[0.1, 0.2]],
+        ["The wavelengths are in nm, although the file says um."],
+    ),
     "wavenumbers": Read("Wavenumber (cm-1),a\n25000,.1\n20000,.2\n", [400, 500], [[0.1, 0.2]]),
     "wavenumber": Read("wavenumber,a\n25000,.1\n", [400], [[0.1]]),
     "nm by range": Read("400,.1\n500,.2\n", [400, 500], [[0.1, 0.2]], [NM]),

@@ -69,6 +69,19 @@ READ = {
         "400 .1 403 .2\n410 .2 413 .25\n420 .3 423 .3\n",
         {"column 2": (AT, LEAF), "column 4": ([403, 413, 423], SOIL)},
     ),
+    "pairs whose heading names no wavelengths": Read(
+        "w1,leaf,w2,soil\n400,.1,403,.2\n410,.2,413,.25\n420,.3,423,.3\n",
+        {"leaf": (AT, LEAF), "soil": ([403, 413, 423], SOIL)},
+    ),
+    "pandas, with its index": Read(
+        ",wavelength,leaf,soil\n0,400,.1,.2\n1,410,.2,.25\n2,420,.3,.3\n", BOTH
+    ),
+    "R, write.table of wavelengths": Read(
+        '"nm" "leaf" "soil"\n"1" 400 0.1 0.2\n"2" 410 0.2 0.25\n"3" 420 0.3 0.3\n', BOTH
+    ),
+    "bands and their wavelengths": Read(
+        "band;wavelength (um);leaf;soil\n1;0,4;.1;.2\n2;0,41;.2;.25\n3;0,42;.3;.3\n", BOTH
+    ),
     "EcoSIS": Read(
         "Sample Name,Latin Species,Target Type,400,410,420\nleaf,rubra,Leaf,.1,.2,.3\n"
         "soil,,Soil,.2,.25,.3\n",
@@ -163,6 +176,8 @@ def test_a_table_of_columns_stays_one() -> None:
     assert numbered.wavelengths.tolist() == [400, 500]
     bare = parsed("400,.1,.2,.3\n500,.2,.3,.4\n", "a.csv")
     assert bare.wavelengths.tolist() == [400, 500]
+    counts = parsed("nm,a,b,c\n400,5,900,7\n500,6,950,6\n600,5,990,5\n", "a.csv")
+    assert [record["name"] for record in counts.records] == ["a", "b", "c"]
     samples = parsed("nm,m1,m2,m3\n400,.1,.2,.3\n500,.2,.3,.4\n", "a.csv")
     assert [record["name"] for record in samples.records] == ["m1", "m2", "m3"]
 

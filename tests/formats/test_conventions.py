@@ -343,11 +343,30 @@ def test_wavelengths_and_their_unit_can_be_said(tmp_path: Path) -> None:
             read_cube(path, **options)
 
 
-def test_a_header_that_says_micrometers_for_nanometres_is_not_believed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "listed", "meant"),
+    [("Micrometers", "450, 550, 650, 850", "nm"), ("Nanometers", "0.45, 0.55, 0.65, 0.85", "um")],
+)
+def test_a_header_with_the_unit_of_another_file_is_not_believed(
+    tmp_path: Path, said: str, listed: str, meant: str
+) -> None:
     lines = ["ENVI", "samples = 7", "lines = 6", "bands = 4", "data type = 1", "interleave = bsq"]
-    lines += ["wavelength units = Micrometers", "wavelength = {450, 550, 650, 850}"]
+    lines += [f"wavelength units = {said}", f"wavelength = {{{listed}}}"]
     (tmp_path / "a.hdr").write_text("\n".join(lines))
     (tmp_path / "a.img").write_bytes(bytes(4 * 6 * 7))
     cube = read_cube(tmp_path / "a.hdr")
     assert cube.wavelengths.tolist() == [450, 550, 650, 850]
-    assert "in nm, although the file says Micrometers" in cube.metadata["warnings"][0]
+    assert f"in {meant}, although the file says {said}" in cube.metadata["warnings"][0]
+
+
+@pytest.mark.parametrize("word", ["band", "channel", "spectral"])
+def test_the_coordinate_of_the_bands_in_a_unit_of_length_is_their_wavelength(
+    tmp_path: Path, word: str
+) -> None:
+    at = {word: (word, [0.4, 0.5, 0.7], {"units": "um"})}
+    array = xarray.DataArray(np.zeros((5, 4, 3), "f4"), at, ("y", "x", word), "r")
+    array.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    array.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    for name in ("a.nc", "a.zarr"):
+        cube = read_cube(tmp_path / name)
+        assert (cube.shape, cube.wavelengths.tolist()) == ((3, 5, 4), [400, 500, 700])

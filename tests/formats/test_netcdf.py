@@ -202,6 +202,10 @@ def test_the_place_of_a_foreign_file_is_what_gdal_sees(tmp_path: Path, way: str)
     assert place.code == crs.to_epsg()
 
 
+SCALES = {"Vnir": np.float32([-0.25, 0.25]), "Swir": np.float32([0.0, 1.0])}
+"""The reflectances that 0 and 65535 stand for in each cube of PRISMA."""
+
+
 def prisma(path: Path, vnir: Array, swir: Array) -> Path:
     """As the products of PRISMA of level 2D are laid out (lines x bands x samples)."""
     with h5py.File(path, "w") as file:
@@ -214,8 +218,7 @@ def prisma(path: Path, vnir: Array, swir: Array) -> Path:
             fields[f"{name.upper()}_PIXEL_L2_ERR_MATRIX"] = np.zeros(cube.shape, "u1")
             file.attrs[f"List_Cw_{name}"] = np.array(centres, "f4")
             file.attrs[f"List_Fwhm_{name}"] = np.array(centres, "f4") / 100
-            file.attrs[f"L2Scale{name}Min"] = np.float32(0.0)
-            file.attrs[f"L2Scale{name}Max"] = np.float32(0.5 if name == "Vnir" else 1.0)
+            file.attrs[f"L2Scale{name}Min"], file.attrs[f"L2Scale{name}Max"] = SCALES[name]
         file.attrs["Epsg_Code"] = np.int64(32632)
         for corner, x, y in (("UL", 0, 0), ("LR", 29, 19)):  # centres of pixels
             file.attrs[f"Product_{corner}corner_easting"] = np.float32(5e5 + 30 * x)
@@ -233,8 +236,8 @@ def test_prisma_gives_one_cube_of_both_spectrometers(
     cube = read_cube(prisma(tmp_path / "PRS_L2D_STD_20200101.he5", vnir, swir))
     assert isinstance(cube.data, Lazy) == (most == 100)
     np.testing.assert_array_equal(cube.wavelengths, [400, 700, 1000, 1100, 2000])
-    planes = [vnir[:, 2], vnir[:, 1], vnir[:, 0], swir[:, 1] * 2.0, swir[:, 0] * 2.0]
-    wanted = np.array(planes) / 131070
+    near = [vnir[:, at] / 131070 - 0.25 for at in (2, 1, 0)]
+    wanted = np.array([*near, swir[:, 1] / 65535, swir[:, 0] / 65535])
     wanted[:3, 0, 0] = np.nan
     np.testing.assert_allclose(cube.data, wanted, rtol=1e-6)
     np.testing.assert_allclose(cube.spectrum(3, 4).values, wanted[:, 3, 4], rtol=1e-6)

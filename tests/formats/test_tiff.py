@@ -250,6 +250,8 @@ def test_find_the_band_axis(tmp_path: Path) -> None:
         (np.moveaxis(DATA, 0, 2), {"photometric": "minisblack", "planarconfig": "contig"}),
         (np.moveaxis(DATA, 0, 2), {"photometric": "minisblack"}),
         (np.moveaxis(DATA, 0, 2), {"photometric": "rgb"}),
+        # Bands last by their letter, though each page is a row.
+        (np.moveaxis(DATA, 0, 2), {"photometric": "minisblack", "metadata": {"axes": "YXC"}}),
         (
             DATA[:, :, :9],
             {"photometric": "minisblack", "metadata": {"wavelength": WAVELENGTHS.tolist()}},

@@ -209,6 +209,9 @@ def axis(
         power = power_by_range(values)
         taken = {0: "nm was assumed", 3: "um was assumed", None: "they are kept as they are"}
         notes.append(f"The unit of the wavelengths is not given; {taken[power]}.")
+    elif not is_own:
+        power, doubt = stated_power(word, values)
+        notes += [doubt] if doubt else []
     is_wavenumber = not is_own and WAVENUMBER.fullmatch(word) is not None
     if power is None and not is_wavenumber:
         return values, word or "Unknown", notes
@@ -251,6 +254,18 @@ def may_be_nanometres(values: Array) -> bool:
     Wavelengths in um and band numbers lie outside that range.
     """
     return bool(((values >= 100) & (values <= 100_000)).all())
+
+
+def stated_power(unit: str, values: Doubles) -> tuple[int | None, str]:
+    """The power of ten of *unit*, as `power_of`; and a doubt where *values* can only be in another.
+
+    Headers keep the unit of another file: no image is taken at 500 um, nor at 0.5 nm.
+    """
+    power, by_range = power_of(unit), power_by_range(values)
+    if power is None or not ((power > 0 and by_range == 0) or (power == 0 and by_range)):
+        return power, ""
+    meant = "um" if by_range else "nm"
+    return by_range, f"The wavelengths are in {meant}, although the file says {unit}."
 
 
 def power_by_range(values: Doubles) -> int | None:

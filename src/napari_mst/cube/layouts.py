@@ -104,9 +104,7 @@ def pairs(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
     said = [bool(_OF_PAIRS.search(cell.strip())) for cell in title]
     is_said = all(said[::2]) and not any(said[1::2])
     columns = [[cells[place] for _, cells in body] for place in range(width)]
-    if not (is_said or (not any(title) and all(map(_is_axis, columns[::2])))) or (
-        not is_said and any(map(_is_axis, columns[1::2]))
-    ):
+    if not (is_said or _are_pairs(columns)):
         return None
     units = {unit_word(cell) for cell in title[::2]}
     if len(units) > 1:
@@ -122,7 +120,24 @@ def pairs(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
     return [*((number, [" ".join(cells)]) for number, cells in above), (line, heading), *merged]
 
 
-LAYOUTS: tuple[Layout, ...] = (spectra_in_rows, pairs)
+def numbered_rows(rows: Sequence[Row], _: str) -> list[Row] | None:
+    """A column that counts the rows before the one of wavelengths, as pandas and R write it."""
+    start = first_numeric(rows)
+    if not start:
+        return None
+    body, _ = without_text_below(rows[start:])
+    number, title = rows[start - 1]
+    # R's write.table gives the column of its row names no heading.
+    title = ["", *title] if len(body[0][1]) == len(title) + 1 else title
+    counts = [value_of(cells[0]) for _, cells in body]
+    counted = [list(range(first, first + len(body))) for first in (0, 1)]
+    if len(title) < _FEWEST or counts not in counted or not _OF_PAIRS.search(title[1].strip()):
+        return None
+    cut = [(line, cells[1:]) for line, cells in rows[start:]]
+    return [*rows[: start - 1], (number, title[1:]), *cut]
+
+
+LAYOUTS: tuple[Layout, ...] = (spectra_in_rows, numbered_rows, pairs)
 """The layouts besides the usual one. The first that knows a table takes it."""
 
 
@@ -185,6 +200,23 @@ def _is_axis(cells: Sequence[str]) -> bool:
     steps = np.diff(values)
     is_even = (steps > 0).all() or (steps < 0).all()
     return bool(is_even) and (power_by_range(values) is not None or _unit_beside(texts[0]) != "")
+
+
+def _are_pairs(columns: Sequence[Sequence[str]]) -> bool:
+    """True if just every other column, from the first on, holds wavelengths of about one range."""
+    # Values that happen to rise have a range of their own.
+    alike = [_is_axis(cells) and _are_alike(columns[0], cells) for cells in columns]
+    return all(alike[::2]) and not any(alike[1::2])
+
+
+def _are_alike(first: Sequence[str], second: Sequence[str]) -> bool:
+    """True if two columns of numbers have more than half of their range in common."""
+    (low, high), (start, end) = (
+        (min(values), max(values))
+        for cells in (first, second)
+        for values in [[value_of(cell) or 0 for cell in cells if cell.strip()]]
+    )
+    return 2 * (min(high, end) - max(low, start)) > max(high - low, end - start)
 
 
 def _unit_beside(cell: str) -> str:

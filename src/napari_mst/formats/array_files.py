@@ -251,17 +251,21 @@ def _axis_by_names(arrays: Arrays, array: StoredArray) -> int | None:
     for at, name in enumerate(array.axes):
         about = arrays[words[name]].attributes if name in words else {}
         standard = str(about.get("standard_name", ""))
-        power = power_of(str(about.get("units", "")))
-        is_length = power is not None and power < _METRES
         # Rows and columns of a microscope are in um, as wavelengths may be.
         if name in ROW_NAMES | COLUMN_NAMES or "projection" in standard or "itude" in standard:
             image.append(at)
-        elif standard in CF_NAMES or is_length or _is_spectral(name):
+        elif standard in CF_NAMES or _is_length(about) or _is_spectral(name):
             spectral.append(at)
     if len(spectral) == 1:
         return spectral[0]
     left = {0, 1, 2} - set(image)
     return left.pop() if len(left) == 1 else None
+
+
+def _is_length(attributes: Mapping[str, Any]) -> bool:
+    """True if the unit in *attributes* is one of wavelengths, and not one of distances on earth."""
+    power = power_of(str(attributes.get("units", "")))
+    return power is not None and power < _METRES
 
 
 def _is_spectral(name: str) -> bool:
@@ -344,8 +348,9 @@ def _read(arrays: Arrays, key: str, warnings: list[str]) -> Array | None:
 def _key_of(arrays: Arrays, name: str, spellings: Sequence[str], axis: int | None) -> str | None:
     """The array that holds one value for each band of *name*; None without one.
 
-    It has one of the *spellings*, or is a wavelength to CF, in any group, the nearest first; it is
-    as long as the *axis* of bands, or as any side where that is not known.
+    It has one of the *spellings*, or is a wavelength to CF or the coordinate of the bands in a unit
+    of length, in any group, the nearest first; it is as long as the *axis* of bands, or as any side
+    where that is not known.
     """
     sides = arrays[name].shape if axis is None else [arrays[name].shape[axis]]
     keys = [
@@ -355,9 +360,13 @@ def _key_of(arrays: Arrays, name: str, spellings: Sequence[str], axis: int | Non
     ]
     keys.sort(key=lambda key: -len(commonpath([key, name])))
     if spellings is WAVELENGTHS:
-        standard = (key for key in keys if arrays[key].attributes.get("standard_name") in CF_NAMES)
-        if by_standard := next(standard, None):
-            return by_standard
+        axes = arrays[name].axes
+        along = axes[axis] if axes and axis is not None else None
+        about = {key: arrays[key].attributes for key in keys}
+        described = [key for key in keys if about[key].get("standard_name") in CF_NAMES]
+        described += [key for key in keys if _last(key) == along and _is_length(about[key])]
+        if described:
+            return described[0]
     words = {_last(key): key for key in reversed(keys)}
     return next((words[spelling] for spelling in spellings if spelling in words), None)
 

@@ -18,6 +18,7 @@ from napari_mst.cube.curves import (
     number,
     power_of,
     scaled,
+    stated_power,
 )
 from napari_mst.cube.parts import without
 
@@ -55,12 +56,8 @@ def spectral_axis(
     if len(texts) != bands:
         warning = f"The file gives {len(texts)} wavelengths for {bands} bands; they are ignored."
         return _indices(bands, warning)
-    power = power_of(unit)
-    warnings: list[str] = []
-    if (power or 0) > 0 and may_be_nanometres(np.array([number(text) for text in texts])):
-        # Radiation of 100 um or more has no image; a header may have the unit of another.
-        warnings.append(AxisDoubt(f"The wavelengths are in nm, although the file says {unit}."))
-        unit, power = NANOMETRES, 0
+    power, doubt = stated_power(unit, np.array([number(text) for text in texts]))
+    warnings: list[str] = [AxisDoubt(doubt)] if doubt else []
     values = np.array([scaled(text, power or 0) for text in texts])
     if not np.isfinite(values).all():
         return _indices(bands, "The file gives wavelengths that are not numbers; they are ignored.")

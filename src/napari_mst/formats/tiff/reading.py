@@ -258,9 +258,10 @@ def _layout(
     if len(shape) != 3:
         advice = "Save one stack in a file of its own."
         raise mismatch(name, "one stack of bands", f"axes {series.axes}", advice)
-    # Q is tifffile's letter for an axis that nothing names, S the one for interleaved samples.
+    # Q is tifffile's letter for an axis that nothing names.
     if band_axis is None and (len(letters) < 3 or "Q" not in letters):
-        return shape, -1 if letters.endswith("S") and len(letters) == 3 else 0, []
+        others = [at for at, letter in enumerate(letters) if letter not in "YX"]
+        return shape, others[0] if len(others) == 1 else 0, []
     return shape, *band_axis_of(shape, count, band_axis)
 
 
