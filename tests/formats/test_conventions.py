@@ -264,6 +264,31 @@ def test_a_side_array_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert "'wavelength' cannot be read, and was left out." in cube.metadata["warnings"]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("standard_name", [1.0, 2.0]),
+        ("units", np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])),
+        ("units", h5py.Empty("S1")),
+        ("scale_factor", h5py.Empty("f4")),
+        ("_FillValue", "none"),
+        ("valid_range", np.zeros((2, 2))),
+        ("long_name", b"\xff\xfe"),
+        ("grid_mapping", 5),
+        ("fwhm", "nine"),
+    ],
+)
+def test_an_attribute_of_another_type_than_its_word_has_is_left_out(
+    tmp_path: Path, key: str, value: Any
+) -> None:
+    path = hdf5(tmp_path / "a", FLOATS, {key: value})
+    with h5py.File(path, "a") as file:
+        file["wavelength"].attrs[key] = value
+    cube = read_cube(path)
+    np.testing.assert_array_equal(cube.data, FLOATS)
+    assert cube.wavelengths[[0, -1]].tolist() == [400, 700]
+
+
 def test_names_of_variables_are_listed_whole(tmp_path: Path) -> None:
     names = [f"a_group_with_a_name/of_the_instrument/cube_number_{number}" for number in range(9)]
     with h5py.File(tmp_path / "a.h5", "w") as file:

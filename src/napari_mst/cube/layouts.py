@@ -120,7 +120,7 @@ def pairs(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
     return [*((number, [" ".join(cells)]) for number, cells in above), (line, heading), *merged]
 
 
-def numbered_rows(rows: Sequence[Row], _: str) -> list[Row] | None:
+def numbered_rows(rows: Sequence[TableRow], _: str) -> list[TableRow] | None:
     """A column that counts the rows before the one of wavelengths, as pandas and R write it."""
     start = first_numeric(rows)
     if not start:

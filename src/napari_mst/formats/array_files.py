@@ -363,7 +363,7 @@ def _key_of(arrays: Arrays, name: str, spellings: Sequence[str], axis: int | Non
         axes = arrays[name].axes
         along = axes[axis] if axes and axis is not None else None
         about = {key: arrays[key].attributes for key in keys}
-        described = [key for key in keys if about[key].get("standard_name") in CF_NAMES]
+        described = [key for key in keys if str(about[key].get("standard_name")) in CF_NAMES]
         described += [key for key in keys if _last(key) == along and _is_length(about[key])]
         if described:
             return described[0]
