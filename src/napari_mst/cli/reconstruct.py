@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.base.errors import ModelError, SaveError, shown
-from napari_mst.base.progress import Progress
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.batch.batch import Batch
 from napari_mst.batch.jobs import (
     ASIDE,
@@ -16,6 +16,7 @@ from napari_mst.batch.jobs import (
     band_targets,
     check_names,
     check_outputs,
+    claimed,
     files_of,
     find_photos,
     folders_for,
@@ -137,7 +138,9 @@ def _make(batch: Batch, jobs: Sequence[BatchJob], client: "Client | None") -> in
     todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
     for job in jobs:
         if job not in todo:
-            _print_outputs(job)
+            # A claim takes away the one that a killed run has left.
+            with claimed(job, NO_PROGRESS, waits=False):
+                _print_outputs(job)
     failed = 0
     with asked_to_stop() as progress, ExitStack() as stack:
         if client is not None:
