@@ -13,10 +13,12 @@ from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.base.errors import AttentionError, Cancelled, DeviceError, ModelError, OutOfMemory
 from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance
+from napari_mst.engine import device
 from napari_mst.engine import run as engine_run
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.fast_paths import native
 from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction import pipeline
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 needs_bfloat16 = pytest.mark.skipif(
@@ -51,7 +53,7 @@ def test_the_error_of_16_bits_is_measured_before_the_run_told_and_kept() -> None
     narrow = Reconstructor(chosen, "cpu", precision="bfloat16")
     plan = narrow.plan_for(photo)
     assert re.search(
-        r"in bfloat16: off float32 by 0\.\d+% .* rms, on 128 x 128 pixels of this photo$", str(plan)
+        r"in bfloat16: off float32 by 0\.\d+% .* rms, on 128 x 128 pixels of this photo", str(plan)
     )
     cube, exact = narrow.reconstruct(photo), Reconstructor(chosen, "cpu").reconstruct(photo)
     off = np.abs(cube.data - exact.data).max() / np.abs(exact.data).max()
@@ -62,6 +64,17 @@ def test_the_error_of_16_bits_is_measured_before_the_run_told_and_kept() -> None
     assert narrow.preview(photo).provenance.precision_error == cube.provenance.precision_error
     assert (exact.provenance.precision_error, exact.provenance.assumptions) == (0, ())
     assert Provenance.from_json(cube.provenance.to_json()) == cube.provenance
+
+
+@pytest.mark.parametrize(("ratio", "is_told"), [(0.7, False), (1.5, True)])
+def test_16_bits_say_so_where_they_are_no_faster(
+    monkeypatch: pytest.MonkeyPatch, ratio: float, is_told: bool
+) -> None:
+    monkeypatch.setattr(device, "_has", lambda *_: True)  # torch imitates bfloat16
+    monkeypatch.setattr(pipeline, "process_time", Mock(side_effect=[0.0, 1.0, 0.0, ratio]))
+    plan = Reconstructor(small_model(), "cpu", precision="bfloat16").plan_for(PHOTO)
+    sentence = "where it took 1.5 times as long: float32 is faster on this processor"
+    assert (sentence in plan.error) == is_told
 
 
 @needs_bfloat16
