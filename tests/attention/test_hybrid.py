@@ -52,7 +52,7 @@ def entering(name: str) -> tuple[HybridBlock, torch.Tensor]:
     with torch.inference_mode():
         block = attention_blocks(network)[name]
         source = program.until(block.source)
-        return block.attends.parts, source.whole(torch.tensor(rows)[None].double())
+        return block.spec.parts, source.whole(torch.tensor(rows)[None].double())
 
 
 def test_a_run_records_the_matrices_of_the_spectral_half(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_sensitivity_is_the_gradient_with_both_halves() -> None:
     folded = {}
     for name, matrices in recorded().blocks.items():
         block = attention_blocks(reconstructor().network)[name]
-        folded[block.source] = block.attends.parts.spectral.mixing(
+        folded[block.source] = block.spec.parts.spectral.mixing(
             torch.tensor(matrices.attention).double()[None]
         )
     value = program.whole(seen[None], folded)[0, 15, row, column]

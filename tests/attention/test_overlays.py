@@ -73,7 +73,7 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     rows = np.ascontiguousarray(prepared_job(one.setup, photo()).source().rows(0, SIZE[0]))
     with torch.inference_mode():
         seen = program.until(read).whole(torch.from_numpy(rows).double()[None])
-    return attention_blocks(exact)[name].attends.parts, seen
+    return attention_blocks(exact)[name].spec.parts, seen
 
 
 def made(

@@ -46,9 +46,9 @@ class OfTorch(Network):
         return unmasked(weights[0, :, 0], square((0, 0), x.shape[3]))
 
     def program(self) -> Program:
-        attends = AttentionSpec(block="own", channels=CHANNELS, heads=HEADS, weights=self.weights)
+        spec = AttentionSpec(block="own", channels=CHANNELS, heads=HEADS, weights=self.weights)
         features = Pass("features", (PHOTO,), self.first, CHANNELS)
-        bands = Pass("bands", ("features",), self.attended, CHANNELS, halo=None, attends=(attends,))
+        bands = Pass("bands", ("features",), self.attended, CHANNELS, halo=None, attention=(spec,))
         return Program((features, bands))
 
 
@@ -74,12 +74,12 @@ class BetweenChannels(Network):
         return (matrices @ heads).flatten(1, 2).unflatten(2, x.shape[2:])
 
     def program(self) -> Program:
-        attends = AttentionSpec(block="own", channels=CHANNELS, heads=HEADS, softmax=self.softmax)
+        spec = AttentionSpec(block="own", channels=CHANNELS, heads=HEADS, softmax=self.softmax)
         features = Pass(
             "features", (PHOTO,), self.first, CHANNELS, statistic=self.total, fold=self.folded
         )
         bands = Pass(
-            "bands", ("features",), self.attended, CHANNELS, uses="features", attends=(attends,)
+            "bands", ("features",), self.attended, CHANNELS, uses="features", attention=(spec,)
         )
         return Program((features, bands))
 

@@ -279,6 +279,6 @@ def test_a_network_without_attention_leaves_the_record_empty() -> None:
 
 def test_blocks_have_titles_for_people() -> None:
     blocks = attention_blocks(MSTPlusPlus(stages=3))
-    titles = [block_title(name, block.attends.channels) for name, block in blocks.items()]
+    titles = [block_title(name, block.spec.channels) for name, block in blocks.items()]
     parts = ("encoder 31", "encoder 62", "bottleneck 124", "decoder 62", "decoder 31")
     assert titles == [f"stage {stage}, {part}" for stage in (1, 2, 3) for part in parts]

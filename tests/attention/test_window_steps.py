@@ -37,7 +37,7 @@ def unit(columns: Matrix) -> Matrix:
 def test_every_matrix_is_what_its_formula_says(kind: str, folder: Path) -> None:
     one = explorer(kind, folder)
     found = one.steps(BLOCK, 1, *CORNER)
-    scale = one.blocks[BLOCK].attends.parts.attention.get_parameter("rescale")[1].item()
+    scale = one.blocks[BLOCK].spec.parts.attention.get_parameter("rescale")[1].item()
     of_keys = "X_K" if kind == "overlapping" else "X"
     for name, features in (("Q", "X"), ("K", of_keys), ("V", of_keys)):
         np.testing.assert_allclose(found[name], found[f"W_{name}"] @ found[features], atol=1e-12)
@@ -69,7 +69,7 @@ def test_heads_together_are_the_attention_of_the_run(
 ) -> None:
     monkeypatch.setattr("napari_mst.engine.run.Execution.tile", lambda *_: (1024, 1024))
     one = explorer("shifted", folder)
-    attention = one.blocks[BLOCK].attends.parts.attention
+    attention = one.blocks[BLOCK].spec.parts.attention
     with torch.inference_mode():
         attended = attention(heard(reconstructor_of("shifted", folder), BLOCK))[0].numpy()
         bias = attention.proj(torch.zeros(62, dtype=torch.float64)).numpy()

@@ -399,7 +399,7 @@ def test_a_block_with_a_part_of_another_kind_is_run_as_it_is_written(precision: 
     photo = photo_of(24, 40)
     plain = whole(network, photo)
     for block in attention_blocks(network).values():
-        block.attends.parts.feed_forward.__class__ = Doubled
+        block.spec.parts.feed_forward.__class__ = Doubled
     streamed = execute(network.program(), source_of(photo), CPU, Plan(precision=precision)).numbers
     expected = whole(network, photo)
     tolerance = (0.03 if precision else 1e-6) * np.abs(expected).max()

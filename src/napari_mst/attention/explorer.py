@@ -220,10 +220,10 @@ class AttentionExplorer(PhotoExplorer):
         """
         selection = Selection(block, head)
         attending = self._checked(selection)
-        channels, pitch = attending.attends.channels, self._pitch(attending.source)
+        channels, pitch = attending.spec.channels, self._pitch(attending.source)
         height, width = (side // pitch for side in self._program.padded(*self.shape))
         stride = -(-max(height, width) // PICTURE)  # a picture need not show every pixel
-        depth = channels // attending.attends.heads
+        depth = channels // attending.spec.heads
         program = tapped(self._program, selection, HeadProbe.steps, 1 + 3 * depth, stride)
         with record_attention(self._network()) as record:
             planes, provenance = self._run(program)
@@ -279,9 +279,9 @@ class AttentionExplorer(PhotoExplorer):
         blocks = attention_blocks(self._network())
         check_name(selection.block, blocks)
         block = blocks[selection.block]
-        heads = block.attends.heads
-        selection.check(heads, block.attends.channels // heads)
-        if block.attends.parts is None:
+        heads = block.spec.heads
+        selection.check(heads, block.spec.channels // heads)
+        if block.spec.parts is None:
             raise AttentionError(
                 f"Expected a block of S-MSA to make maps of, got {shown(selection.block)}, which "
                 "is of another kind. Look at its matrices."

@@ -152,7 +152,7 @@ class PixelExplorer(PhotoExplorer):
             than `MOST_TOKENS` keys.
         """
         self._check(block, row, column)
-        parts = _taken_apart(self.blocks[block].attends, head)
+        parts = _taken_apart(self.blocks[block].spec, head)
         attention = parts.attention
         near = self._near(block, row, column)
         pixel = self._weights(block, near)
@@ -182,7 +182,7 @@ class PixelExplorer(PhotoExplorer):
         for region in np.unique(pixel.regions[~pixel.heard]):
             is_there = pixel.regions == region
             part = Window(*(side // pixel.pitch for side in pixel.around(is_there)))
-            entering = self.blocks[block].attends.parts.normal(self._entering(block, part))
+            entering = self.blocks[block].spec.parts.normal(self._entering(block, part))
             result[torch.from_numpy(is_there)] = entering[0].flatten(1).mT
         return result
 
@@ -201,7 +201,7 @@ class PixelExplorer(PhotoExplorer):
 
     def _weights(self, block: str, near: _Near) -> PixelWeights:
         """The weights of the query of *near*, in pixels of the photo."""
-        weigh: Any = self.blocks[block].attends.weights
+        weigh: Any = self.blocks[block].spec.weights
         with torch.inference_mode():
             weights: QueryWeights = weigh(near.entering, near.place)
         pitch = self._pitch(self._source(block))
@@ -221,11 +221,11 @@ class PixelExplorer(PhotoExplorer):
 
     def _around(self, block: str, row: int, column: int) -> Window:
         """The part of the map of *block* on which the weights of a query on it depend."""
-        attends = self.blocks[block].attends
-        if not attends.window:
+        spec = self.blocks[block].spec
+        if not spec.window:
             return whole(self._size(block))
-        window = Window(row, row + 1, column, column + 1).aligned(attends.window)
-        return window.grown(attends.halo).aligned(attends.window).clipped(self._size(block))
+        window = Window(row, row + 1, column, column + 1).aligned(spec.window)
+        return window.grown(spec.halo).aligned(spec.window).clipped(self._size(block))
 
     def _entering(self, block: str, part: Window) -> Tensor:
         """A *part* of the map that the attention of *block* sees in a run, (1, C, h, w)."""
@@ -306,18 +306,18 @@ class PixelExplorer(PhotoExplorer):
         return numbers
 
 
-def _taken_apart(attends: AttentionSpec, head: int) -> WindowBlock:
+def _taken_apart(spec: AttentionSpec, head: int) -> WindowBlock:
     """The parts of a block whose *head* can be shown in numbers."""
-    Selection(attends.block, head).check(attends.heads, 1)
-    if attends.parts is None:
-        got = "another attention" if attends.window else "attention between all pixels"
-    elif attends.keys**2 > MOST_TOKENS:
-        got = f"{attends.keys**2}"
+    Selection(spec.block, head).check(spec.heads, 1)
+    if spec.parts is None:
+        got = "another attention" if spec.window else "attention between all pixels"
+    elif spec.keys**2 > MOST_TOKENS:
+        got = f"{spec.keys**2}"
     else:
-        return attends.parts
+        return spec.parts
     raise AttentionError(
         f"Expected windows of at most {MOST_TOKENS} pixels to show in numbers, got {got} in "
-        f"{shown(attends.block)}. Look at the weights of a pixel instead."
+        f"{shown(spec.block)}. Look at the weights of a pixel instead."
     )
 
 

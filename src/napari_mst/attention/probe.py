@@ -103,7 +103,7 @@ def tapped(
     over the whole padded photo; every *stride*-th row and column is kept.
     """
     attending = attentions(program, between_pixels=False)[selection.block]
-    source, parts = attending.source, attending.attends.parts
+    source, parts = attending.source, attending.spec.parts
     *before, writer = program.until(source).passes
     # The Gram matrix of the input is not folded into a mixing matrix, but makes the probe.
     probed = replace(writer, fold=lambda gram, _pixels: HeadProbe(selection, parts, gram))
@@ -123,6 +123,6 @@ def tapped(
         align=lcm(parts.align, stride),
         uses=source,
         is_kept=False,
-        work=float(attending.attends.channels),
+        work=float(attending.spec.channels),
     )
     return replace(program, passes=(*before, probed, shown), is_cropped=False)

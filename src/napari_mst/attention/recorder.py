@@ -28,7 +28,7 @@ class Attending(NamedTuple):
     """A pass, and one of the attentions in it."""
 
     by: Pass
-    attends: AttentionSpec
+    spec: AttentionSpec
 
     @property
     def source(self) -> str:
@@ -38,7 +38,7 @@ class Attending(NamedTuple):
     @property
     def described(self) -> PixelBlock:
         """A block in which pixels attend to pixels, in numbers."""
-        spec = self.attends
+        spec = self.spec
         return PixelBlock(spec.channels, spec.heads, spec.window, spec.keys, spec.shift)
 
 
@@ -48,10 +48,10 @@ def attentions(program: Program, *, between_pixels: bool) -> dict[str, Attending
     They are in the order in which they run; empty if there are none.
     """
     return {
-        attends.block: Attending(each, attends)
+        spec.block: Attending(each, spec)
         for each in program.passes
-        for attends in each.attends
-        if (attends.weights is not None) == between_pixels
+        for spec in each.attention
+        if (spec.weights is not None) == between_pixels
     }
 
 
@@ -126,7 +126,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
 
     with ExitStack() as hooks:
         for name, block in blocks.items():
-            softmax = block.attends.softmax
+            softmax = block.spec.softmax
             if softmax is not None:
                 handle = softmax.register_forward_hook(partial(on_forward, name))
                 hooks.callback(handle.remove)

@@ -73,12 +73,12 @@ def mixing_matrices(program: Program, record: AttentionRecord) -> dict[str, Tens
     """
     mixing = {}
     for name, block in attentions(program, between_pixels=False).items():
-        if block.attends.parts is None:
+        if block.spec.parts is None:
             raise AttentionError(
                 "Expected blocks of S-MSA, whose matrices can be held fixed, "
                 f"got {shown(name)}, which is of another kind. Take another model."
             )
-        attention = block.attends.parts.channel_attention
+        attention = block.spec.parts.channel_attention
         recorded = torch.from_numpy(record[name].attention)[None]
         mixing[block.by.uses] = attention.mixing(recorded.to(attention.rescale))
     return mixing

@@ -121,8 +121,8 @@ class HeadEffects(PhotoExplorer):
         """The passes with `_other_weights`: made once, as a copy takes a fifth of a short run."""
         return with_weights(self._network(), self._other_weights).program()
 
-    def _weights_of(self, attends: AttentionSpec) -> ChangedWeights:
-        return self._other_weights[cast("nn.Module", attends.softmax)]
+    def _weights_of(self, spec: AttentionSpec) -> ChangedWeights:
+        return self._other_weights[cast("nn.Module", spec.softmax)]
 
     def map(
         self, block: str = "", head: int | None = None, progress: Progress | None = None
@@ -182,10 +182,10 @@ class HeadEffects(PhotoExplorer):
                     Selection(block, head).check(specs[block][0].heads, 1)
         record = change.record
         for block, both in specs.items():
-            for attends in both:
-                given = None if record is None else _given(record, attends)
+            for spec in both:
+                given = None if record is None else _given(record, spec)
                 equal, silent = change.equal.get(block, ()), change.silent.get(block, ())
-                self._weights_of(attends).change(change.temperature, given, equal, silent)
+                self._weights_of(spec).change(change.temperature, given, equal, silent)
         return self._unpadded(self._run(self._other_program, progress or self._progress)[0])
 
     def unchanged(self, progress: Progress | None = None) -> Floats:
@@ -227,14 +227,14 @@ class HeadEffects(PhotoExplorer):
         return numbers.mean(axis=0, dtype=np.float32), provenance
 
 
-def _given(record: AttentionRecord, attends: AttentionSpec) -> torch.Tensor:
+def _given(record: AttentionRecord, spec: AttentionSpec) -> torch.Tensor:
     """The matrices (h, d, d) of *record* for an attention between channels."""
-    side = attends.channels // attends.heads
-    expected = (attends.heads, side, side)
-    found = record[attends.block].attention if attends.block in record else np.empty(0)
+    side = spec.channels // spec.heads
+    expected = (spec.heads, side, side)
+    found = record[spec.block].attention if spec.block in record else np.empty(0)
     if found.shape != expected:
         raise AttentionError(
-            f"Expected matrices {expected} of {attends.block}, got those of another network. "
+            f"Expected matrices {expected} of {spec.block}, got those of another network. "
             "Record the other photo with the same model."
         )
     return torch.from_numpy(np.ascontiguousarray(found))
@@ -244,7 +244,7 @@ def _specs(program: Program) -> dict[str, list[AttentionSpec]]:
     """The attentions of each block whose weights can be changed; hybrid blocks have two."""
     specs: dict[str, list[AttentionSpec]] = {}
     for each in program.passes:
-        for attends in each.attends:
-            if attends.softmax is not None:
-                specs.setdefault(attends.block, []).append(attends)
+        for spec in each.attention:
+            if spec.softmax is not None:
+                specs.setdefault(spec.block, []).append(spec)
     return specs

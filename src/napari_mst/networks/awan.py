@@ -174,10 +174,10 @@ class AWAN(Network):
         passes.add("tail", Sum(self.tail_conv2D, self.output_prelu2D), "start")
         passes.add("bands", self.output_conv2D)
         last: Any = self.tail_nonlocal["non_local"]
-        attends = AttentionSpec(
+        spec = AttentionSpec(
             block="attended", channels=self.out_bands, heads=1, weights=last.weights
         )
-        passes.add("attended", last, halo=None, attends=(attends,))
+        passes.add("attended", last, halo=None, attention=(spec,))
         return self.program_of(passes, most_pixels=_MOST_PIXELS)
 
     @classmethod

@@ -53,7 +53,7 @@ class MaskedBlock(SpectralAttentionBlock):
                 unmasked,
                 reads=(passes.last, mask),
                 local=self.apply_masked,
-                attends=(replace(unmasked.attends[0], parts=None),),
+                attention=(replace(unmasked.attention[0], parts=None),),
                 block=None,
             )
         )

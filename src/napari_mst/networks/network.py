@@ -80,7 +80,7 @@ class Pass:
     values
         Numbers for each pixel that it works with at a time; by default twice those that it reads
         and writes.
-    attends
+    attention
         The attentions in it, which can be looked at.
     block
         The module whose `forward` it computes by another method: its forward hooks see the map
@@ -102,7 +102,7 @@ class Pass:
     same_as: str = ""
     work: float | None = None
     values: int | None = None
-    attends: tuple[AttentionSpec, ...] = ()
+    attention: tuple[AttentionSpec, ...] = ()
     block: nn.Module | None = None
 
     @property

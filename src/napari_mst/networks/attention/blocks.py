@@ -26,7 +26,7 @@ from napari_mst.networks.attention.spectral import (
     FeedForward,
     PositionBranch,
     SpectralAttention,
-    channel_attends,
+    channel_attention_spec,
     gram,
 )
 from napari_mst.networks.attention.window_attention import WindowAttention
@@ -84,7 +84,7 @@ class AttentionBlock(nn.Module):
     def passes(self, name: str, source: str) -> list[Pass]:
         """The passes of this block from the map *source* to the map *name*."""
         first_half = self.attention_pass(f"{name}.attended", source)
-        attended = replace(first_half, attends=self.attends(name))
+        attended = replace(first_half, attention=self.attention_specs(name))
         channels = self.attention.channels
         fed_forward = Pass(
             name,
@@ -97,7 +97,7 @@ class AttentionBlock(nn.Module):
         )
         return [attended, fed_forward]
 
-    def attends(self, name: str) -> tuple[AttentionSpec, ...]:  # noqa: ARG002 - without attention: none
+    def attention_specs(self, name: str) -> tuple[AttentionSpec, ...]:  # noqa: ARG002 - without attention: none
         """The attention of the first half, in the block *name*."""
         return ()
 
@@ -151,7 +151,7 @@ class WindowBlock(AttentionBlock):
 
     attention: WindowAttention
 
-    def attends(self, name: str) -> tuple[AttentionSpec, ...]:
+    def attention_specs(self, name: str) -> tuple[AttentionSpec, ...]:
         """The attention in windows."""
         attention = self.attention
         between_pixels = AttentionSpec(
@@ -235,9 +235,9 @@ class HybridBlock(WindowBlock):
         """The side of a window, at whose multiples parts of a map have to begin."""
         return self.attention.window
 
-    def attends(self, name: str) -> tuple[AttentionSpec, ...]:
+    def attention_specs(self, name: str) -> tuple[AttentionSpec, ...]:
         """Both attentions of the first half."""
-        return (channel_attends(name, self), *super().attends(name))
+        return (channel_attention_spec(name, self), *super().attention_specs(name))
 
     def channel_input(self, x: Tensor) -> Tensor:
         """The features whose channels attend to each other: those that enter the block."""
@@ -294,7 +294,7 @@ class GlobalBlock(AttentionBlock):
 
     attention: PatchAttention
 
-    def attends(self, name: str) -> tuple[AttentionSpec, ...]:
+    def attention_specs(self, name: str) -> tuple[AttentionSpec, ...]:
         """The attention between all pixels, whose scores no module sees."""
         channels, heads = self.attention.channels, self.attention.heads
         return (AttentionSpec(block=name, channels=channels, heads=heads, weights=self.weights),)

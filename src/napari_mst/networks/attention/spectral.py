@@ -291,7 +291,7 @@ class SpectralAttentionBlock(nn.Module):
             uses=source,
             work=self.local_work,
             values=BLOCK_VALUES * channels,
-            attends=(channel_attends(name, self),),
+            attention=(channel_attention_spec(name, self),),
             block=self,
         )
         return [block]
@@ -322,7 +322,7 @@ class SpectralAttentionBlock(nn.Module):
         return self.apply_mixing(x, self.mixing(self.input_gram(x)))
 
 
-def channel_attends(name: str, block: Any) -> AttentionSpec:
+def channel_attention_spec(name: str, block: Any) -> AttentionSpec:
     """Describes the `channel_attention` of *block*, for its pass."""
     attention: SpectralAttention = block.channel_attention
     channels = attention.to_v.in_features
