@@ -17,8 +17,8 @@ from torch import Tensor
 
 from lab.camera_scenes import TRAINING_LIGHTS, CameraScenes, CameraSimulator
 from lab.cards import CARD, accuracy, made_by
+from lab.command_options import CommandOptions
 from lab.fit_pixelwise import PixelwiseSettings, descend
-from lab.order import Order
 from lab.training import calibrated
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
@@ -216,22 +216,22 @@ def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
     )
 
 
-def fit_camera_to_file(settings: FitSettings, order: Order) -> None:
+def fit_camera_to_file(settings: FitSettings, options: CommandOptions) -> None:
     """Fit `mstpp-camera`, and write it with its band; of several processes the first writes."""
-    device = join_processes(order.device)
-    output: Path = order.output
+    device = join_processes(options.device)
+    output: Path = options.output
     checkpoint = output.with_suffix(".checkpoint")
     pixelwise = pixelwise_of(checkpoint)
     if pixelwise is None:
         pixel_settings = PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
         pixelwise = fit_camera_network(pixel_settings)
     fit = CameraFit(settings, checkpoint, pixelwise, device)
-    best = fit.run(order.report_every)
+    best = fit.run(options.report_every)
     if fit.rank == 0:
         save(best, output, camera_card(settings, fit.processes, output.stem))
         calibrated(output)
-        if order.scenes:
-            measure(output, order.scenes)
+        if options.scenes:
+            measure(output, options.scenes)
 
 
 def judged_acquisitions() -> list[Acquisition]:

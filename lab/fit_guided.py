@@ -58,7 +58,7 @@ _SQUARE = 256  # pixels, a multiple of the blocks
 _LEAST_TOLD = 0.8  # codes of noise that are told
 _JUDGED = ("clean", "noise 1e-3", "noise 4e-3", "JPEG 75")
 _REPORTED = 1000  # steps
-_LESSON = Curriculum(degraded=0.6)
+_CURRICULUM = Curriculum(degraded=0.6)
 DEFAULT = Reconstructor(load_model("mstpp-srgb"), "cpu")
 
 
@@ -152,7 +152,7 @@ class GuidedSimulator(SceneSimulator):
 
     def photograph(self, scene: Tensor) -> Tensor:
         """Apparent reflectance -> photos, their non-local means, and planes of noise and JPEG."""
-        degraded = self.lesson.degraded
+        degraded = self.curriculum.degraded
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
         return torch.stack([self._photo(image, degraded) for image in linear])
 
@@ -178,7 +178,7 @@ class TunedSimulator(SceneSimulator):
     """Draws photos as a reconstruction shows them to its network: the noisy ones are denoised."""
 
     def _kept(self, codes: Codes, noise: SensorNoise | None) -> Codes:
-        if self._chance(self.lesson.degraded):
+        if self._chance(self.curriculum.degraded):
             return self._jpeg(codes)
         if noise is None or noise.codes < _LEAST_CODES:
             return codes
@@ -191,23 +191,23 @@ class TunedSource(Simulated):
     """Simulated scenes, photographed by a `TunedSimulator`."""
 
     def simulator(
-        self, seed: int, held_out: bool = False, lesson: Curriculum = USUAL
+        self, seed: int, held_out: bool = False, curriculum: Curriculum = USUAL
     ) -> SceneSimulator:
         """A simulator of this seed."""
-        return TunedSimulator(seed, self._size, held_out, lesson)
+        return TunedSimulator(seed, self._size, held_out, curriculum)
 
 
 class GuidedSource(Simulated):
-    """Simulated scenes, photographed by a `GuidedSimulator`; one lesson throughout.
+    """Simulated scenes, photographed by a `GuidedSimulator`; one curriculum throughout.
 
     So a falling rate trades nothing for anything.
     """
 
     def simulator(
-        self, seed: int, held_out: bool = False, lesson: Curriculum = _LESSON
+        self, seed: int, held_out: bool = False, curriculum: Curriculum = _CURRICULUM
     ) -> SceneSimulator:
         """A simulator of this seed."""
-        return GuidedSimulator(seed, self._size, held_out, lesson)
+        return GuidedSimulator(seed, self._size, held_out, curriculum)
 
     def draw(self, index: int, count: int, progress: float) -> Draw:  # noqa: ARG002
         """Photos and cubes to train on."""
@@ -215,7 +215,7 @@ class GuidedSource(Simulated):
 
 
 class GuidedSettings(FitSettings):
-    """One lesson throughout, and a rate that falls over the last quarter of the steps."""
+    """One curriculum throughout, and a rate that falls over the last quarter of the steps."""
 
     def learning_rate_at(self, step: int) -> float:
         """Warm-up, the peak, and a cosine down to 1 % of it."""
@@ -229,10 +229,10 @@ class GuidedSettings(FitSettings):
 
 
 class TunedSettings(FitSettings):
-    """One lesson throughout."""
+    """One curriculum throughout."""
 
     def progress_at(self, step: int) -> float:  # noqa: ARG002
-        """The lesson where it begins."""
+        """The curriculum where it begins."""
         return self.curriculum_start
 
 

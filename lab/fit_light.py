@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lab.cards import made_by
+from lab.command_options import CommandOptions
 from lab.compositions import CompositionSimulator
 from lab.fit_pixelwise import PixelwiseSettings, descend
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
-from lab.order import Order
 from napari_mst.calibration.light.seeing import (
     CHANNELS,
     CLIPPED,
@@ -96,7 +96,7 @@ class LightSettings(PixelwiseSettings):
         return self.learning_rate * min(1, (step + 1) / self.warm_up) * decay
 
 
-class Lesson(NamedTuple):
+class LightBatch(NamedTuple):
     """Photos, and the answers.
 
     Attributes
@@ -118,7 +118,7 @@ class Lesson(NamedTuple):
     white: Tensor
 
 
-class LightLessons:
+class LightBatches:
     """Draws photos of scenes by some cameras, and the light of each.
 
     Parameters
@@ -144,7 +144,7 @@ class LightLessons:
         matrices = common_matrices(responses.double().numpy())
         self._to_common = torch.from_numpy(matrices).float()
 
-    def draw(self, count: int) -> Lesson:
+    def draw(self, count: int) -> LightBatch:
         """The next *count* photos."""
         power, shares = self._draw_lights(count)
         camera = torch.randint(len(self._responses), (count,), generator=self._random)
@@ -161,7 +161,7 @@ class LightLessons:
         patches = channels.unflatten(2, (self._kept, PATCH, PATCH)).movedim(1, 2)
         turned, turned_places = self._turned(patches, places)
         white = power @ common_response()
-        return Lesson(turned, turned_places, mean_colour, shares, white)
+        return LightBatch(turned, turned_places, mean_colour, shares, white)
 
     def _draw_lights(self, count: int) -> tuple[Tensor, Tensor]:
         """Power (N, 31) of single and mixed lights, and the shares (N, F) of the families."""
@@ -289,14 +289,14 @@ def angles(first: Tensor, second: Tensor) -> Tensor:
     return torch.rad2deg(cosine.clamp(-1, 1 - 5e-7).acos())
 
 
-def light_loss(posterior: LightPosterior, lesson: Lesson) -> Tensor:
+def light_loss(posterior: LightPosterior, batch: LightBatch) -> Tensor:
     """The surprise of families and white, plus the angle between the mean and the true white."""
-    true = log_ratios(lesson.white)[:, None]
+    true = log_ratios(batch.white)[:, None]
     densities = posterior.log_densities(true)[:, 0].clamp_min(_LEAST)
-    families = -(lesson.shares * posterior.log_shares).sum(-1)
-    of_family = -(lesson.shares * densities).sum(-1)
+    families = -(batch.shares * posterior.log_shares).sum(-1)
+    of_family = -(batch.shares * densities).sum(-1)
     of_all = -(posterior.log_shares + densities).logsumexp(-1)
-    angle = angles(mean_white(posterior), lesson.white)
+    angle = angles(mean_white(posterior), batch.white)
     return (families / 2 + of_family / 2 + of_all / 2 + angle / 4).mean()
 
 
@@ -307,13 +307,13 @@ def fit_light(settings: LightSettings, report_every: int = 500) -> VisionTransfo
     random = torch.Generator().manual_seed(settings.seed)
     scenes = Scenes(settings.seed, settings.scenes)
     cameras = with_mixtures(responses_of(training_cameras()), settings.mixed_cameras, random)
-    lessons = LightLessons(random, scenes, cameras, settings.kept)
+    batches = LightBatches(random, scenes, cameras, settings.kept)
 
     def loss() -> Tensor:
-        lesson = lessons.draw(settings.batch)
-        return light_loss(_posterior(network, lesson), lesson)
+        batch = batches.draw(settings.batch)
+        return light_loss(_posterior(network, batch), batch)
 
-    judged = held_out_lesson(settings.judged)
+    judged = held_out_batch(settings.judged)
     descend(network, settings, loss, lambda: judge(network, judged), report_every)
     return network
 
@@ -338,11 +338,11 @@ def start_network(width: int) -> VisionTransformer:
     return network
 
 
-def held_out_lesson(count: int) -> Lesson:
+def held_out_batch(count: int) -> LightBatch:
     """Photos of spectra and by cameras that training never sees."""
     random = torch.Generator().manual_seed(0)
     scenes = Scenes(0, count, held_out=True)
-    return LightLessons(random, scenes, responses_of(HELD_OUT_CAMERAS), _GRID**2).draw(count)
+    return LightBatches(random, scenes, responses_of(HELD_OUT_CAMERAS), _GRID**2).draw(count)
 
 
 def responses_of(cameras: Iterable[str]) -> Tensor:
@@ -358,10 +358,10 @@ def with_mixtures(responses: Tensor, count: int, random: torch.Generator) -> Ten
 
 
 @torch.no_grad()
-def judge(network: VisionTransformer, lesson: Lesson) -> float:
+def judge(network: VisionTransformer, batch: LightBatch) -> float:
     """The mean angle in degrees between the estimated and the true white."""
-    white = mean_white(_posterior(network, lesson))
-    return angles(white, lesson.white).mean().item()
+    white = mean_white(_posterior(network, batch))
+    return angles(white, batch.white).mean().item()
 
 
 def light_card(settings: LightSettings, name: str) -> ModelCard:
@@ -394,15 +394,15 @@ def light_card(settings: LightSettings, name: str) -> ModelCard:
     )
 
 
-def fit_light_to_file(settings: LightSettings, order: Order) -> None:
+def fit_light_to_file(settings: LightSettings, options: CommandOptions) -> None:
     """Fit `light-vit`, and write it."""
-    network = fit_light(settings, order.report_every)
-    save(network, order.output, light_card(settings, order.output.stem))
+    network = fit_light(settings, options.report_every)
+    save(network, options.output, light_card(settings, options.output.stem))
 
 
-def _posterior(network: VisionTransformer, lesson: Lesson) -> LightPosterior:
-    outputs = network.encoded_patches(lesson.patches, lesson.places).outputs
-    return posterior_of(outputs, lesson.mean_colour)
+def _posterior(network: VisionTransformer, batch: LightBatch) -> LightPosterior:
+    outputs = network.encoded_patches(batch.patches, batch.places).outputs
+    return posterior_of(outputs, batch.mean_colour)
 
 
 def _in_patches(maps: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lab.cards import CARD, made_by, save_measured
-from lab.order import Order
+from lab.command_options import CommandOptions
 from lab.ordinary_photos import KINDS, Processing, draw_processing, photograph
 from lab.pixel_sets import PixelSets
 from napari_mst.cube.colour import srgb_to_linear
@@ -330,9 +330,11 @@ def _held_out() -> tuple[Tensor, Tensor]:
     return decoded_photos(photos), scenes
 
 
-def fit_photo_to_file(settings: PhotoSettings, order: Order) -> None:
+def fit_photo_to_file(settings: PhotoSettings, options: CommandOptions) -> None:
     """Fit `mstpp-photo`, and write it."""
-    network = PhotoFit(settings).run(order.report_every)
+    network = PhotoFit(settings).run(options.report_every)
     said = f"--steps {settings.steps} --seed {settings.seed}"
     reference = CARD_OF_PHOTOS.reference + made_by("mstpp-photo", said)
-    save_measured(network, order.output, replace(CARD_OF_PHOTOS, reference=reference), order.scenes)
+    save_measured(
+        network, options.output, replace(CARD_OF_PHOTOS, reference=reference), options.scenes
+    )

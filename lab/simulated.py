@@ -50,7 +50,7 @@ class Curriculum:
 
     @classmethod
     def at(cls, progress: float) -> "Curriculum":
-        """The lesson where *progress*, a share of a fit, is over.
+        """The curriculum where *progress*, a share of a fit, is over.
 
         First noise in plain scenes, then grain that looks like noise: the grain of the subjects
         grows for half of the steps and then stays.
@@ -59,7 +59,7 @@ class Curriculum:
 
 
 USUAL = Curriculum()
-"""The lesson by which fits are judged and on which prediction intervals are calibrated."""
+"""The curriculum by which fits are judged and on which prediction intervals are calibrated."""
 
 
 class SceneSimulator:
@@ -74,7 +74,7 @@ class SceneSimulator:
         Rows and columns of a scene.
     held_out
         Draw the spectra that training never sees.
-    lesson
+    curriculum
         How noisy photos and how grainy subjects are.
     """
 
@@ -82,7 +82,7 @@ class SceneSimulator:
     """Most materials of a scene."""
 
     def __init__(
-        self, seed: int, size: int = 64, held_out: bool = False, lesson: Curriculum = USUAL
+        self, seed: int, size: int = 64, held_out: bool = False, curriculum: Curriculum = USUAL
     ) -> None:
         picked = []
         weights = []
@@ -96,7 +96,7 @@ class SceneSimulator:
         self.spectra = torch.from_numpy(np.concatenate(picked)).float().clamp(0, 1)
         self.response = torch.from_numpy(srgb_response(GRID)).float()
         self.size = size
-        self.lesson = lesson
+        self.curriculum = curriculum
         self._weights = torch.from_numpy(np.concatenate(weights))
         self._random = torch.Generator().manual_seed(seed)
 
@@ -152,7 +152,7 @@ class SceneSimulator:
         shapes = self.response.clamp_min(0) / self.response.amax(0)
         normal = self._normal(len(scene), 3, *scene.shape[2:])
         grain = torch.einsum("nchw,bc->nbhw", normal, shapes)
-        strength = self._log_uniform(len(scene), _FINEST_GRAIN, self.lesson.grain)
+        strength = self._log_uniform(len(scene), _FINEST_GRAIN, self.curriculum.grain)
         return (scene + (strength * scene).sqrt() * grain).clamp_min(0)
 
     def leaves(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -244,7 +244,7 @@ class SceneSimulator:
         The photo has noise, is clipped and rounded, and may have been a JPEG file.
         """
         n = len(scene)
-        degraded = self.lesson.degraded
+        degraded = self.curriculum.degraded
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
         shot = self._log_uniform(n, 2e-4, 5e-3)
         read = self._log_uniform(n, 1e-7, 1e-5)
@@ -260,7 +260,7 @@ class SceneSimulator:
 
     def _kept(self, codes: Codes, noise: SensorNoise | None) -> Codes:  # noqa: ARG002
         """The photo (3, H, W) of these codes and this noise as it is kept: some are JPEG files."""
-        return self._jpeg(codes) if self._chance(self.lesson.degraded) else codes
+        return self._jpeg(codes) if self._chance(self.curriculum.degraded) else codes
 
     def _jpeg(self, codes: Codes) -> Codes:
         """*codes* (3, H, W) after a JPEG file, in three of four with colours of half the size."""
@@ -326,10 +326,10 @@ class Simulated:
         self.response = SceneSimulator(0).response if response is None else response
 
     def simulator(
-        self, seed: int, held_out: bool = False, lesson: Curriculum = USUAL
+        self, seed: int, held_out: bool = False, curriculum: Curriculum = USUAL
     ) -> SceneSimulator:
         """A simulator that sees with this response."""
-        simulator = SceneSimulator(seed, self._size, held_out, lesson)
+        simulator = SceneSimulator(seed, self._size, held_out, curriculum)
         simulator.response = self.response
         return simulator
 
@@ -337,7 +337,7 @@ class Simulated:
         """Photos and cubes to train on, as `TrainingSource.draw` gives them."""
         # Draws of one seed never meet those of the next.
         seed = self._seed * 10_000_000 + index
-        return self.simulator(seed, lesson=Curriculum.at(progress)).draw(count)
+        return self.simulator(seed, curriculum=Curriculum.at(progress)).draw(count)
 
     def held_out(self) -> Draw:
         """Photos and cubes that are never trained on."""

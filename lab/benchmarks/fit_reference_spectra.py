@@ -127,7 +127,7 @@ def samples(count: int, size: int, seed: int) -> list[Sample]:
     """Samples of *count* scenes."""
     random = np.random.default_rng(seed)
     simulator = RelatedMaterials(
-        seed, size, held_out=True, lesson=Curriculum(degraded=0, grain=1e-5)
+        seed, size, held_out=True, curriculum=Curriculum(degraded=0, grain=1e-5)
     )
     model = Reconstructor(load_model("pixelwise-srgb"), "cpu")
     found: list[Sample] = []

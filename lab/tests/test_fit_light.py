@@ -1,4 +1,4 @@
-"""The fit of the network that tells the light: its lessons are right, and it learns from them."""
+"""The fit of the network that tells the light: its batches are right, and it learns from them."""
 
 from pathlib import Path
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from lab.command_options import CommandOptions
 from lab.fit_light import (
-    LightLessons,
+    LightBatches,
     LightSettings,
     Scenes,
     angles,
@@ -21,7 +22,6 @@ from lab.fit_light import (
     with_mixtures,
 )
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
-from lab.order import Order
 from lab.simulated import SceneSimulator
 from napari_mst.calibration.light.seeing import (
     CHANNELS,
@@ -39,9 +39,9 @@ CAMERAS = ["Canon_EOS_5D", "Nikon_D700"]
 TINY = LightSettings(steps=3, batch=4, scenes=8, kept=8, warm_up=2, judged=4)
 
 
-def lessons(seed: int = 0, kept: int = 16) -> LightLessons:
+def batches(seed: int = 0, kept: int = 16) -> LightBatches:
     random = torch.Generator().manual_seed(seed)
-    return LightLessons(random, Scenes(3, 6), responses_of(CAMERAS), kept)
+    return LightBatches(random, Scenes(3, 6), responses_of(CAMERAS), kept)
 
 
 def test_lights_are_of_all_families_and_none_is_held_out() -> None:
@@ -55,8 +55,8 @@ def test_lights_are_of_all_families_and_none_is_held_out() -> None:
         assert (power - held_out).abs().mean(1).min() > 0.02, name
 
 
-def test_a_lesson_repeats_for_a_seed_and_has_the_shapes_it_says() -> None:
-    first, again = lessons().draw(5), lessons().draw(5)
+def test_a_batch_repeats_for_a_seed_and_has_the_shapes_it_says() -> None:
+    first, again = batches().draw(5), batches().draw(5)
     for one, other in zip(first, again, strict=True):
         torch.testing.assert_close(one, other)
     assert first.patches.shape == (5, 16, CHANNELS, 4, 4)
@@ -116,14 +116,14 @@ def test_cameras_are_alike_in_the_common_space() -> None:
 
 
 def test_the_first_guess_is_between_the_usual_white_and_the_mean_colour() -> None:
-    lesson = lessons().draw(6)
-    told = posterior_of(torch.zeros(6, 24), lesson.mean_colour)
+    batch = batches().draw(6)
+    told = posterior_of(torch.zeros(6, 24), batch.mean_colour)
     torch.testing.assert_close(told.log_shares.exp().sum(1), torch.ones(6))
     start = start_network(16).eval()
     told = posterior_of(
-        start.encoded_patches(lesson.patches, lesson.places).outputs, lesson.mean_colour
+        start.encoded_patches(batch.patches, batch.places).outputs, batch.mean_colour
     )
-    assert angles(mean_white(told), lesson.white).mean() < 40
+    assert angles(mean_white(told), batch.white).mean() < 40
 
 
 def test_the_density_of_a_family_integrates_to_one() -> None:
@@ -136,18 +136,18 @@ def test_the_density_of_a_family_integrates_to_one() -> None:
 
 
 def test_loss_falls_on_photos_that_are_seen_again_and_again() -> None:
-    lesson = lessons(kept=64).draw(6)
+    batch = batches(kept=64).draw(6)
     torch.manual_seed(0)
     network = start_network(16)
     optimizer = torch.optim.Adam(network.parameters(), 5e-3)
-    before = judge(network, lesson)
+    before = judge(network, batch)
     for _ in range(40):
-        outputs = network.encoded_patches(lesson.patches, lesson.places).outputs
-        loss = light_loss(posterior_of(outputs, lesson.mean_colour), lesson)
+        outputs = network.encoded_patches(batch.patches, batch.places).outputs
+        loss = light_loss(posterior_of(outputs, batch.mean_colour), batch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert judge(network, lesson) < 0.5 * before
+    assert judge(network, batch) < 0.5 * before
 
 
 def test_a_fit_repeats_for_a_seed() -> None:
@@ -158,7 +158,7 @@ def test_a_fit_repeats_for_a_seed() -> None:
 
 def test_the_file_has_a_card_that_says_how_it_was_made(tmp_path: Path) -> None:
     output = tmp_path / "mine.safetensors"
-    fit_light_to_file(TINY, Order(output, report_every=10))
+    fit_light_to_file(TINY, CommandOptions(output, report_every=10))
     card = card_of_file(output)
     assert card is not None
     assert (card.name, card.tells_light) == ("mine", True)

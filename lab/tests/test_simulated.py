@@ -56,8 +56,8 @@ def test_held_out_spectra_are_never_trained_on() -> None:
     assert duplicates < 0.05 * len(held_out)
 
 
-def clean_share(lesson: Curriculum) -> float:
-    simulator = SceneSimulator(2, size=16, lesson=lesson)
+def clean_share(curriculum: Curriculum) -> float:
+    simulator = SceneSimulator(2, size=16, curriculum=curriculum)
     photos, cubes = simulator.draw(120)
     rendered = torch.einsum("nbhw,bc->nchw", cubes, simulator.response)
     codes = [
@@ -67,16 +67,17 @@ def clean_share(lesson: Curriculum) -> float:
     return float((np.abs(codes[0] - codes[1]).max(axis=(1, 2, 3)) <= 1).mean())
 
 
-def test_lesson_decides_how_many_photos_are_degraded() -> None:
+def test_curriculum_decides_how_many_photos_are_degraded() -> None:
     assert clean_share(Curriculum(degraded=0)) == 1
     assert 0.2 < clean_share(Curriculum()) < 0.45
     assert clean_share(Curriculum(degraded=1)) < 0.05
 
 
-def test_lesson_decides_how_grainy_subjects_are() -> None:
+def test_curriculum_decides_how_grainy_subjects_are() -> None:
     strengths = (1e-7, 1e-5, 1e-3)
     plain, fine, coarse = (
-        SceneSimulator(2, size=16, lesson=Curriculum(grain=grain)).draw(8)[1] for grain in strengths
+        SceneSimulator(2, size=16, curriculum=Curriculum(grain=grain)).draw(8)[1]
+        for grain in strengths
     )
     assert 1e-4 < (fine - plain).abs().mean() < (coarse - plain).abs().mean() < 0.02
 
@@ -99,7 +100,7 @@ def test_every_pixel_shows_the_nearest_object_that_covers_it() -> None:
     assert v[covered].abs().max() < 1.0001
 
 
-def test_lessons_go_from_plain_scenes_to_grain() -> None:
+def test_the_curriculum_goes_from_plain_scenes_to_grain() -> None:
     grains = [Curriculum.at(progress).grain for progress in (0, 0.25, 0.5, 1)]
     np.testing.assert_allclose(grains, [1e-7, 1e-7 * 1e3**0.5, 1e-4, 1e-4])
 

@@ -44,7 +44,7 @@ class Scene:
 
 def simulated(seed: int, size: int = SIZE) -> Scene:
     """The scene that *seed* draws."""
-    simulator = SceneSimulator(seed, size, held_out=True, lesson=Curriculum(degraded=0))
+    simulator = SceneSimulator(seed, size, held_out=True, curriculum=Curriculum(degraded=0))
     linear, truth = (drawn[0].numpy() for drawn in simulator.draw(1))
     photo = np.rint(np.moveaxis(linear_to_srgb(linear), 0, -1) * 255).astype(np.uint8)
     cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct(photo)

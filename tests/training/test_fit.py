@@ -102,7 +102,7 @@ def test_learning_rate_warms_up_and_ends_near_zero() -> None:
     assert rates[100] == pytest.approx(0.01)
 
 
-def test_lessons_go_from_noise_to_what_must_stay() -> None:
+def test_the_curriculum_goes_from_noise_to_what_must_stay() -> None:
     settings = FitSettings(steps=100)
     shares = [degraded_at(settings.progress_at(step)) for step in (0, 25, 50, 100)]
     assert shares == sorted(shares, reverse=True)
@@ -111,7 +111,7 @@ def test_lessons_go_from_noise_to_what_must_stay() -> None:
     assert (tolerances[0], tolerances[100]) == pytest.approx((0.3, 0.005))
 
 
-def test_network_that_knows_the_lessons_begins_with_the_last() -> None:
+def test_network_that_knows_the_curriculum_begins_with_the_last() -> None:
     new, curriculum_start = FitSettings(steps=100), FitSettings(steps=100, curriculum_start=1)
     assert (
         curriculum_start.progress_at(0) == curriculum_start.progress_at(100) == new.progress_at(100)

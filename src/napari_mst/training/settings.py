@@ -109,7 +109,7 @@ class FitSettings:
     learns_cubes
         learn the cubes themselves, not what the pixelwise network makes of a perfect photo
     curriculum_start
-        how far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
+        how far through the curriculum the fit begins: 0 begins with noise, 1 is for a network that
         knows them all
     attention : KIND
         who attends to whom in a new network: spectral (channels, default), window, shifted,
@@ -210,5 +210,5 @@ class FitSettings:
         return 0.3 * (1 / 60) ** self.progress_at(step)
 
     def progress_at(self, step: int) -> float:
-        """The share of the lessons that a network has had at a *step*."""
+        """The share of the curriculum that a network has had at a *step*."""
         return self.curriculum_start + (1 - self.curriculum_start) * step / max(self.steps, 1)

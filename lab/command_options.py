@@ -8,7 +8,7 @@ from napari_mst.training.settings import check_weights_name
 
 
 @dataclass(frozen=True)
-class Order:
+class CommandOptions:
     """The file of a model that is made, and how."""
 
     output: Path
