@@ -301,6 +301,15 @@ def test_names_of_variables_are_listed_whole(tmp_path: Path) -> None:
     assert list(question.value.choices) == names
 
 
+@pytest.mark.parametrize("name", ["wavelength_um", "Band_Wavelengths_um", "CentralWavelengthsUm"])
+def test_other_names_of_wavelengths_may_end_in_their_unit(tmp_path: Path, name: str) -> None:
+    cube = {"a": np.moveaxis(STORED, 0, -1), name: WAVELENGTHS / 1000}
+    savemat(tmp_path / "a.mat", {**cube, "wavelength_error_um": np.ones(4)})
+    found = read_cube(tmp_path / "a.mat")
+    assert found.wavelengths.tolist() == WAVELENGTHS.tolist()
+    assert found.shape == STORED.shape
+
+
 def test_a_struct_of_matlab_holds_cube_wavelengths_and_scale(tmp_path: Path) -> None:
     struct = {
         "DataCube": np.moveaxis(STORED, 0, -1),

@@ -136,6 +136,8 @@ NAMED = {
     f"{UTM_HEAD}, 33, South, WGS-84, units=Meters": "EPSG:32733",
     f"{UTM_HEAD}, 13, North, WGS84, units=Meters": "EPSG:32613",
     f"{UTM_HEAD}, 13, North, wgs-84": "EPSG:32613",
+    f"{UTM_HEAD}, 13, North, D_WGS_1984": "EPSG:32613",
+    f"{UTM_HEAD}, 10, North, GCS_North_American_1983": "EPSG:26910",
     f"{UTM_HEAD}, 10, North, NAD83, units=Meters": "EPSG:26910",
     f"{UTM_HEAD}, 10, North, North America 1927": "EPSG:26710",
     f"{UTM_HEAD}, 33, North, ETRS89, units=Meters": "EPSG:25833",
@@ -164,6 +166,24 @@ def test_map_info_alone_names_the_system_in_any_spelling(
     assert place.transform is not None
     for name in ("a.hdr", "a.tif"):
         assert_on_earth(write_cube(tmp_path / name, cube), crs, Affine(*place.transform))
+
+
+def test_a_turned_image_is_turned_about_its_reference_pixel(tmp_path: Path) -> None:
+    """GDAL agrees where that is the first pixel, and else turns about another one (`findings`)."""
+    header = write_cube(tmp_path / "a.hdr", SpectralCube(RGB, WAVELENGTHS))
+    head, places = header.read_text(), []
+    for column, row in ((1, 1), (3, 2)):
+        info = f"UTM, {column}, {row}, 500000, 5400000, 2, 2, 33, North, WGS-84, rotation=30"
+        header.write_text(f"{head}map info = {{{info}}}\n")
+        place = Georeference.from_json(read_cube(header).metadata[FIELD])
+        assert place is not None
+        assert place.transform is not None
+        places.append(Affine(*place.transform))
+        assert places[-1] @ (column - 1, row - 1) == pytest.approx((500000, 5400000))
+        if column == 1:
+            assert on_earth(header)[1].almost_equals(places[0], precision=1e-6)
+    first, other = places
+    assert other[:2] + other[3:5] == first[:2] + first[3:5]
 
 
 def test_feet_are_as_gdal_takes_them(tmp_path: Path) -> None:

@@ -306,9 +306,13 @@ def test_bands_in_a_folder_are_numbers_and_no_colours(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_cube(tmp_path).data[2], plane)
 
 
-def test_infrared_beside_red_green_and_blue_is_no_alpha(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "more"), [("rgb", 1), ("minisblack", 3)])
+def test_infrared_beside_red_green_and_blue_is_no_alpha(
+    tmp_path: Path, kind: str, more: int
+) -> None:
     codes = np.dstack([stored(TRUE, np.uint16), stored(TRUE[..., :1], np.uint16)])
-    options: dict[str, Any] = {"photometric": "rgb", "extrasamples": ["unspecified"]}
+    extra = ["unspecified"] * more
+    options: dict[str, Any] = {"photometric": kind, "extrasamples": extra, "planarconfig": "contig"}
     tifffile.imwrite(tmp_path / "aerial.tif", codes, metadata=None, **options)
     assert "no alpha" in " ".join(Photo.read(tmp_path / "aerial.tif").assumptions)
     np.testing.assert_array_equal(

@@ -6,6 +6,7 @@ Letters: B bands, H rows, W columns.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import commonpath
@@ -24,6 +25,8 @@ WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
 """Names of arrays of wavelengths; the ICVL, NTIRE and ARAD cubes call theirs `bands`."""
 SMALL_BYTES = 64 * 2**20
 """The most bytes of a text or of wavelengths; more is taken for damage."""
+_WAVELENGTHS = re.compile(r"((center|centre|band|central)_?)?wave_?lengths?_?(?P<unit>nm|um)?")
+"""Other names of them, which may end in their unit."""
 _OF_BANDS = {"fwhm": ("fwhm",), "bbl": ("bbl", "good_wavelengths")}
 """Fields of a cube that other arrays or attributes hold, one value for each band."""
 _PUBLISHED = ("cube", "rad")
@@ -291,7 +294,8 @@ def _wavelengths(
         if values is None:
             return [], ""
         about = {word_of(key): value for key, value in arrays[str(key)].attributes.items()}
-        unit = str(about.get("units", about.get("unit", unit)))
+        named = _WAVELENGTHS.fullmatch(_last(str(key)))
+        unit = str(about.get("units", about.get("unit", unit or (named and named["unit"]) or "")))
     flat = np.ravel(np.asarray(values))
     is_real = flat.dtype.kind in "iuf"
     # Numbers of bands are not wavelengths, even if the array is called so.
@@ -368,7 +372,10 @@ def _key_of(arrays: Arrays, name: str, spellings: Sequence[str], axis: int | Non
         if described:
             return described[0]
     words = {_last(key): key for key in reversed(keys)}
-    return next((words[spelling] for spelling in spellings if spelling in words), None)
+    if spelling := next((each for each in spellings if each in words), None):
+        return words[spelling]
+    named = (word for word in words if spellings is WAVELENGTHS and _WAVELENGTHS.fullmatch(word))
+    return next((words[word] for word in named), None)
 
 
 def _place(

@@ -410,7 +410,8 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Array, ColourSpace |
             pixels = np.moveaxis(pixels, 0, -1)
         if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             np.invert(pixels, out=pixels)
-        if page.samplesperpixel == 4 and page.extrasamples == (tifffile.EXTRASAMPLE.UNSPECIFIED,):
+        is_infrared = page.extrasamples[-1:] == (tifffile.EXTRASAMPLE.UNSPECIFIED,)
+        if page.samplesperpixel == 4 and is_infrared:
             notes.append("The fourth channel, which is no alpha (infrared?), was left out.")
             pixels = pixels[..., :3]
         return upright(pixels, _orientation(page, notes)), space_in(page)

@@ -146,7 +146,9 @@ def _geographic(datum: str) -> "CRS":
     from pyproj import CRS
     from pyproj.exceptions import CRSError
 
-    name = _DATUMS.get(datum, datum).removeprefix("D_")
+    name = _DATUMS.get(datum, datum)
+    if name.startswith(("D_", "GCS_")):  # as Esri spells it
+        name = name.partition("_")[2].replace("_", " ")
     # PROJ takes files and whole pipelines, too; a header names a datum.
     if not re.fullmatch(r"[\w ()-]+", name):
         raise CRSError(name)
