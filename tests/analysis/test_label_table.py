@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from skimage.measure import regionprops_table
 
-import napari_mst as nm
+from napari_mst.analysis.formulas import indices_of
 from napari_mst.analysis.label_table import MOST_COMPARED, label_table, separability, write_table
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
@@ -35,7 +35,7 @@ def test_an_index_of_a_label_is_that_of_its_mean_spectrum() -> None:
     table = label_table(CUBE, LABELS)
     near, red = np.array(table["mean 830 nm"]), np.array(table["mean 660 nm"])
     np.testing.assert_allclose(table["NDVI"], (near - red) / (near + red), rtol=1e-6)
-    assert set(nm.spectra.formulas.indices_of(CUBE)) <= set(table)
+    assert set(indices_of(CUBE)) <= set(table)
 
 
 def test_the_separability_is_the_jeffries_matusita_distance() -> None:

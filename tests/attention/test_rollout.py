@@ -55,7 +55,9 @@ def test_pixels_that_attend_to_pixels_have_no_rollout() -> None:
 def with_identity(blocks: dict[str, BlockAttention], name: str) -> dict[str, BlockAttention]:
     """The blocks with one whose output is its input."""
     only = blocks[name].attention
-    return blocks | {name: replace(blocks[name], attention=np.eye(len(only[0]))[None])}
+    return blocks | {
+        name: replace(blocks[name], attention=np.eye(len(only[0]), dtype=np.float32)[None])
+    }
 
 
 def half_mixed(matrices: BlockAttention) -> Doubles:

@@ -154,7 +154,7 @@ def on_black(cube: np.ndarray, size: int = 30) -> np.ndarray:
 @pytest.mark.parametrize("noise", [2e-4, 1e-3, 4e-3])
 def test_noise_does_not_come_back_where_nearly_all_pixels_are_clipped(noise: float) -> None:
     cube = on_black(scene(64, 64))
-    photo = Input("noisy", noise=photo_noise).photograph(cube, "a")
+    photo = Input("noisy", noise=noise).photograph(cube, "a")
     estimate = cube.copy()
     correction = correct_colours(estimate, Photo.from_array(photo), RESPONSE)
     assert "its noise" in correction.text
@@ -165,7 +165,7 @@ def test_noise_that_the_network_removed_from_the_colours_alone_is_told_by_them()
     cube = scene(64, 64)
     clean = linear_to_srgb(render_srgb(cube, WAVELENGTHS).clip(0, 1)) * 255
     noise = 2 * np.random.default_rng(0).standard_normal(clean.shape)
-    colour_noise = noise - photo_noise.mean(axis=0)
+    colour_noise = noise - noise.mean(axis=0)
     correction = correct_colours(
         cube, Photo.from_array(np.rint(clean + colour_noise).astype(np.uint8)), RESPONSE
     )
@@ -289,7 +289,7 @@ def test_any_photo_comes_out_the_same_in_blocks_of_any_size_and_however_many_wor
     noise: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cube = scene(72, 90)
-    photo = Photo.from_array(Input("noisy", noise=photo_noise).photograph(cube, "a"))
+    photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, "a"))
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
     one = correct_colours(first, photo, RESPONSE, Progress(shares.append))

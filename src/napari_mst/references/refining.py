@@ -106,8 +106,9 @@ def refine(
     """
     check_cube(cube)
     source = photo_of(cube, as_photo(photo))
-    is_chart = isinstance(references, Calibration)
-    reference_spectra = patches_of(references) if is_chart else list(references)
+    if isinstance(references, Calibration):
+        references = patches_of(references)
+    reference_spectra = list(references)
     if not reference_spectra:
         return cube
     learnt = learn(cube, reference_spectra, view_of(cube, source))

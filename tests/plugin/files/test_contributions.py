@@ -104,7 +104,7 @@ def test_the_reader_leaves_to_napari_what_is_no_cube_file(tmp_path: Path, manife
 def test_readers_of_other_plugins_and_what_a_person_has_chosen_stay(manifests: None) -> None:
     settings = get_settings().plugins
     settings.extension2reader = {"*.tif": "napari"}
-    other = PluginManifest(
+    other = PluginManifest(  # type: ignore[no-untyped-call]
         name="other",
         contributions={
             "commands": [{"id": "other.read", "title": "Read", "python_name": "os.path:join"}],

@@ -25,8 +25,9 @@ def prefer_own_reader(_: object = None) -> None:
         readers = plugins.iter_compatible_readers(example)
         return {reader.plugin_name for reader in readers} == {PLUGIN, NAPARI}
 
-    (reader,) = plugins.get_manifest(PLUGIN).contributions.readers or ()
-    wanted = {pattern: PLUGIN for pattern in reader.filename_patterns if is_free(pattern)}
+    readers = plugins.get_manifest(PLUGIN).contributions.readers or []
+    patterns = [pattern for reader in readers for pattern in reader.filename_patterns]
+    wanted = {pattern: PLUGIN for pattern in patterns if is_free(pattern)}
     if is_free(str(Path(__file__).parent)):
         wanted |= {f"*.zarr{os.sep}": PLUGIN, f"*{os.sep}": NAPARI}
     settings = get_settings().plugins
