@@ -6,6 +6,7 @@ megapixels takes some 60 ms. Letters: H rows, W columns; N cells along an axis.
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -69,16 +70,16 @@ class Scatter:
     @property
     def left_out(self) -> float:
         """Share of the pixels that lie in no cell, 0-1."""
-        return float((self.cells == OUTSIDE).mean())
+        return 1 - int(self.whole_density.sum()) / self.cells.size
 
-    def density(self, region: Region | None = None) -> NDArray[np.int_]:
-        """Count the pixels in each cell, (N, N): all, or those of a *region*."""
-        cells = (self.cells if region is None else self.cells[region.box][region.mask]).ravel()
-        counts = np.zeros(OUTSIDE + 1, np.int_)
-        # bincount makes a copy of eight bytes a pixel.
-        for start in range(0, len(cells), CHUNK):
-            counts += np.bincount(cells[start : start + CHUNK], minlength=len(counts))
-        return counts[:OUTSIDE].reshape(CELLS, CELLS)
+    @cached_property
+    def whole_density(self) -> NDArray[np.int_]:
+        """The number of pixels in each cell, (N, N)."""
+        return _counts(self.cells)
+
+    def density(self, region: Region) -> NDArray[np.int_]:
+        """Count the pixels of a *region* in each cell, (N, N)."""
+        return _counts(self.cells[region.box][region.mask])
 
     def inside(self, outline: ArrayLike) -> Mask:
         """Return the pixels (H, W) in the cells whose centres are inside an *outline* (n, 2).
@@ -101,6 +102,15 @@ class Scatter:
             return None
         across, up = cell % CELLS + 0.5, cell // CELLS + 0.5
         return self.x.low + across * self.x.step, self.y.low + up * self.y.step
+
+
+def _counts(cells: NDArray[np.uint16]) -> NDArray[np.int_]:
+    cells = cells.ravel()
+    counts = np.zeros(OUTSIDE + 1, np.int_)
+    # bincount makes a copy of eight bytes a pixel.
+    for start in range(0, len(cells), CHUNK):
+        counts += np.bincount(cells[start : start + CHUNK], minlength=len(counts))
+    return counts[:OUTSIDE].reshape(CELLS, CELLS)
 
 
 def scatter(cube: SpectralCube, x: str, y: str, *, progress: ProgressLike = None) -> Scatter:

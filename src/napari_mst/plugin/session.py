@@ -52,6 +52,12 @@ class Session(ViewerHelper):
         self.workspace.made.connect(self.show_made)
         self.workspace.failed.connect(self.report)
         self.workspace.cancelled.connect(self.drop_preview)
+        viewer.layers.events.removed.connect(self._on_removed)
+
+    def _on_removed(self, _: object) -> None:
+        """Let go of what was recorded of photos, once everything was cleared."""
+        if not self.viewer.layers:
+            self.workspace.forget_photos()
 
     def add(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         """Show *cube* where its *photo* was when the job began.

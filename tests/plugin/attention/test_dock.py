@@ -1,5 +1,7 @@
 """The attention dock without a napari window: choosing, comparing, keeping, and maps."""
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -278,7 +280,7 @@ def test_a_network_that_makes_no_bands_is_refused_in_a_sentence_that_is_seen_who
     assert dock.text.height() >= dock.text.heightForWidth(dock.text.width())
 
 
-def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
+def test_recorded_attention_outlives_its_photo_but_not_a_clear_of_everything(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     photo = photo_of(viewer)
@@ -287,9 +289,21 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     assert active_cube_layer(viewer) is not None
     assert len(run_of(dock).record) == 5
     del photo
-    viewer.layers.clear()
+    viewer.layers.remove("photo")
     assert len(run_of(dock).record) == 5
     assert not dock.start(map_order, "score")
+    run = run_of(dock)
+    record = weakref.ref(run.record)
+    dock.workspace.keep(Recording(make_record(1), "opened.npz"))
+    dock.model.choose_run(run)
+    del run
+    viewer.layers.clear()
+    gc.collect()
+    assert record() is None
+    # What was opened from a file has no photo to go with.
+    assert [each.name for each in dock.workspace.recordings] == ["opened.npz"]
+    assert dock.model.head is None
+    assert not dock.matrices.isVisibleTo(dock)
 
 
 def test_a_region_and_its_pass_are_listed_and_mapped_where_they_lie(

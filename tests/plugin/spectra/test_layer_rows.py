@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
+from napari.utils.colormaps import DirectLabelColormap
 from numpy.typing import NDArray
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
@@ -169,6 +170,19 @@ def test_a_region_is_named_by_its_layer_until_it_gets_a_name(cube_viewer: Viewer
     rows_of(labels).rename(2, "blue cell")
     assert names(shapes, 0, 1) == ["leaves 1", "old leaf"]
     assert names(labels, 2, 3, 7) == ["blue cell", "cells 3", "red cell"]
+
+
+def test_the_colours_of_classes_are_looked_up_and_not_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = {None: "transparent", 1: "#ff0000", 300: "#00ff00"}
+    labels = Labels(np.zeros((2, 2), np.int32), colormap=DirectLabelColormap(color_dict=table))
+    # napari compiles this for arrays, which takes seconds of the window's thread.
+    compiled = "napari.utils.colormaps.colormap._accel_cmap.labels_raw_to_texture_direct"
+    monkeypatch.setattr(compiled, None)
+    found = LabelRows(labels).rgba(np.array([1, 300]))
+    np.testing.assert_allclose(found, [(1, 0, 0, 1), (0, 1, 0, 1)])
+    assert LabelRows(labels).rgba(np.array([], int)).shape == (0, 4)
 
 
 def test_a_label_that_is_renamed_keeps_what_else_is_known_of_the_labels(

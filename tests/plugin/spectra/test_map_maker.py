@@ -13,7 +13,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from napari.utils.colormaps import DirectLabelColormap
 from pytestqt.qtbot import QtBot
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
@@ -394,6 +394,19 @@ def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwh
         "r625 / r520: chart",
     ]
     assert maps_dock.viewer.layers.selection.active is other
+
+
+def test_planes_are_added_one_by_one_so_that_the_window_moves_between_them(
+    maps_dock: MapsDock, qtbot: QtBot
+) -> None:
+    maps, layers = maps_dock.model.maps, maps_dock.viewer.layers
+    maps.choose("components")
+    maps.run()
+    seen: list[int] = []
+    layers.events.inserted.connect(lambda _: QTimer.singleShot(0, lambda: seen.append(len(layers))))
+    before = len(layers)
+    qtbot.waitUntil(lambda: not maps.is_busy)
+    assert seen == [before + 1, before + 2, before + 3]
 
 
 def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_first_is_seen(

@@ -7,11 +7,12 @@ person where there is nothing to order. The jobs run on their own thread.
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from napari.components import ViewerModel
@@ -103,7 +104,7 @@ class AttentionModel:
         self._ready: tuple[Any, Ready] | None = None
         # Those of the chosen head, once they were made.
         self.steps: AttentionSteps | None = None
-        self._shares: dict[Recording, Shares] = {}
+        self._shares = WeakKeyDictionary[Recording, Shares]()
 
     @property
     def shares(self) -> Shares:
@@ -169,6 +170,15 @@ class AttentionModel:
         self.key = None if self.key is None else min(self.key, head.channels - 1)
         self.query = None if self.query is None else min(self.query, head.channels - 1)
         self.head_changed.emit()
+
+    def forget(self, kept: Sequence[Recording]) -> None:
+        """Let go of all recordings but those that are *kept*."""
+        self.forget_photo()
+        if self.compared is not None and self.compared.recording not in kept:
+            self.compared = None
+        if self.head is not None and self.head.recording not in kept:
+            self.head = self.steps = None
+            self.head_changed.emit()
 
     def forget_photo(self) -> None:
         """Let go of the photo that was looked at last."""

@@ -98,6 +98,7 @@ def new_attention_model(viewer: ViewerModel) -> AttentionModel:
     for recording in workspace.recordings[-1:]:
         model.choose_run(recording)
     workspace.recorded.connect(model.choose_run)
+    workspace.forgotten.connect(lambda: model.forget(workspace.recordings))
     return model
 
 
@@ -219,6 +220,7 @@ class AttentionDock(Dock):
             (self.probe.changed, self.pixel.show_view),
             (self.what_if.state.changed, self.what_if.show_view),
             (self.workspace.recorded, self._show_runs),
+            (self.workspace.forgotten, self._show_runs),
             (self.workspace.made, self._show_made),
             (self.viewer.events.theme, self._on_theme),
         ]
@@ -366,12 +368,17 @@ class AttentionDock(Dock):
     def _draw_head(self) -> None:
         """Draw the chosen head, and the one that it is compared with."""
         head = self.model.head
-        if head is not None:
+        self.pixel.draw_head(head)
+        if head is None:
+            # What is drawn must not keep the run that was let go.
+            self.schematic.forget()
+            self.matrices.forget()
+            self.steps.draw([])
+        else:
             layer = self.layers.currentText()
             self.layers.clear()
             self.layers.addItems(head.recording.record.layers)
             self.layers.setCurrentText(layer)
-            self.pixel.draw_head(head)
             shares = self.model.shares
             self.schematic.choose(head.recording.record, (head.block, head.head), shares)
             self.effects_text.setText(BARS if shares else "")

@@ -244,6 +244,11 @@ class MatrixPage(QWidget):
         self.uniformity.setText(_uniformity(head))
         self._show_values(None)
 
+    def forget(self) -> None:
+        """Let go of the heads."""
+        self._heads = []
+        self._draw()
+
     def _draw(self) -> None:
         pictures = list(matrix_pictures(self._heads, *self._cell))
         if self._heads and self.rollout_button.isChecked():

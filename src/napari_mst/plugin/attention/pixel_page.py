@@ -209,7 +209,7 @@ class PixelPage(QWidget):
         """The attention that is looked at: a key of `KINDS`."""
         return str(self.by.currentData())
 
-    def draw_head(self, head: RecordedHead) -> None:
+    def draw_head(self, head: RecordedHead | None) -> None:
         """Say what the chosen block is; one without attention between pixels leaves the filter."""
         was_between = self._between
         self._head = head

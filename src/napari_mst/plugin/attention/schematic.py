@@ -71,6 +71,11 @@ class Schematic(QWidget):
         self.buttons[head].setChecked(True)
         self._dress()
 
+    def forget(self) -> None:
+        """Let go of the record."""
+        self.record, self.shares = AttentionRecord(), {}
+        self._build()
+
     def _build(self) -> None:
         """Make the buttons; the blocks of a network without U-shapes stand in a row."""
         before, self._content = self._content, QWidget()
@@ -81,7 +86,7 @@ class Schematic(QWidget):
         self._group = QButtonGroup(self._content)
         self.buttons = {}
         blocks = list(self.record.shapes)
-        is_u_shaped = blocks[0].startswith("stages.")
+        is_u_shaped = bool(blocks) and blocks[0].startswith("stages.")
         for column, block in enumerate(blocks):
             stage, part = divmod(column, len(LEVELS))
             self._add_block(block, 2 * LEVELS[part] if is_u_shaped else 0, column)

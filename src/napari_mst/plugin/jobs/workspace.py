@@ -326,6 +326,8 @@ class Workspace:
     made = Signal(object, object)
     # The attention of a run, now the last of `recordings`.
     recorded = Signal(Recording)
+    # Some of `recordings` were let go.
+    forgotten = Signal()
     # An error, and the `Request` that it ended.
     failed = Signal(NapariMstError, object)
     # The `LayerPhoto` of a job that was cancelled and has ended.
@@ -389,6 +391,11 @@ class Workspace:
         """Put *recording* beside the others; the oldest of more than `MOST_RECORDINGS` goes."""
         self.recordings = [*self.recordings, recording][-MOST_RECORDINGS:]
         self.recorded.emit(recording)
+
+    def forget_photos(self) -> None:
+        """Let go of the recordings of photos; those that were opened from files stay."""
+        self.recordings = [each for each in self.recordings if not each.model]
+        self.forgotten.emit()
 
     # ------------------------------------------------------------------------ what the job reports
 

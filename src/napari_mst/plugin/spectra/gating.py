@@ -247,7 +247,10 @@ class Gating:
 
 
 def _scatter(cube: SpectralCube, x: str, y: str, progress: Progress) -> Scatter:
-    return scatter(cube, x, y, progress=progress)
+    found = scatter(cube, x, y, progress=progress)
+    # Counted here: 12 million pixels would hold up the thread of the window.
+    _ = found.whole_density
+    return found
 
 
 def _density(found: Scatter, region: Region) -> NDArray[np.int_]:

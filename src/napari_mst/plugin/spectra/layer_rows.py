@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Shapes
+from napari.utils.colormaps import DirectLabelColormap
 from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 from skimage.draw import line
@@ -295,7 +296,11 @@ class LabelRows(LayerRows):
 
     def rgba(self, numbers: Any) -> Any:
         """See `LayerRows`."""
-        return self.layer.colormap.map(numbers)
+        colormap = self.layer.colormap
+        if not isinstance(colormap, DirectLabelColormap):
+            return colormap.map(numbers)
+        # For an array napari compiles code first, which takes seconds; a single number it looks up.
+        return np.reshape([colormap.map(int(number)) for number in numbers], (-1, 4))
 
     def describe(self, table: Table) -> None:
         """Put the columns of *table* into the features, beside those that are there."""

@@ -22,7 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.jobs.task import Latest, Start, Task
+from napari_mst.plugin.jobs.task import Latest, Start, Task, ignore
 from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
 from napari_mst.plugin.viewer.layer_photos import (
@@ -403,24 +403,33 @@ class MapMaker:
                 layer.name = layer.name.replace(title, layer.metadata[UNIT_KEY])
                 layer.contrast_limits = look["contrast_limits"]
             return
-        layers = self._add(made, on)
+        added: list[weakref.ref[Any]] = []
         if kind.text is not None and kind.text.moved is not None and is_chosen:
-            self._drawn = list(map(weakref.ref, layers))
+            self._drawn = added
+        self._add(made, on, added)
 
-    def _add(self, made: Sequence[LayerTuple], on: CubeLayer) -> list[Layer]:
-        """Add layers on top of all images, and select the one that is seen."""
+    def _add(
+        self, made: Sequence[LayerTuple], on: CubeLayer, added: list[weakref.ref[Any]]
+    ) -> None:
+        """Add layers on top of all images, list them in *added*, and select the one that is seen.
+
+        For each napari takes the window's thread for a tenth of a second, so they come one by one.
+        """
+        first, *rest = made
         viewer = self._model.viewer
-        active = viewer.layers.selection.active
         source = on.cube()
         is_still_selected = self.source is source
-        layers = []
-        for described in made:
-            # Only the last of several planes, which is their first, is to be seen.
-            hide_maps(viewer)
-            layers.append(viewer.add_layer(Layer.create(*described)))
-            put_on_top(viewer, layers[-1])
-        # napari scrolls to it, unless a person has selected another cube during the run.
-        viewer.layers.selection.active = layers[-1] if is_still_selected else active
-        if is_still_selected:
+        # Only the last of several planes, which is their first, is to be seen.
+        hide_maps(viewer)
+        with selection_kept(viewer):
+            layer = viewer.add_layer(Layer.create(*first))
+        put_on_top(viewer, layer)
+        added.append(weakref.ref(layer))
+        if rest:
+            add_rest = partial(self._add, rest, on, added)
+            idle = Task(ignore, lambda _: add_rest(), self._model.fail, self._on_end)
+            self._latest.run(idle)
+        elif is_still_selected:
+            # napari scrolls to it, unless a person has selected another cube during the run.
+            viewer.layers.selection.active = layer
             self.source = source
-        return layers

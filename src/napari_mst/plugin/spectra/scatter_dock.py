@@ -170,7 +170,7 @@ def painted(found: Scatter, highlights: Sequence[Highlight], ink: str) -> Codes:
     All pixels are in the colour *ink*, and the *highlights* over them in their own.
     """
     picture = np.zeros((CELLS, CELLS, 4), np.uint8)
-    for colour, density in [Highlight(ink, found.density()), *highlights]:
+    for colour, density in [Highlight(ink, found.whole_density), *highlights]:
         seen = density > 0
         opacity = np.log1p(density[seen]) / np.log1p(max(int(density.max()), 2))
         picture[seen, :3] = QColor(colour).getRgb()[:3]
