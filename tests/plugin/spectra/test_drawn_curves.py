@@ -47,3 +47,14 @@ def test_many_curves_are_drawn_by_colour(qapp: QApplication, lines: int, strokes
         if np.isfinite(at.y)
     }
     assert drawn == {(x, float(row)) for x in WAVELENGTHS for row in range(lines)}
+
+
+def test_curves_keep_half_of_the_axis_where_their_bounds_are_wide() -> None:
+    values = np.linspace(0.2, 0.6, 5)
+    item = CurvesItem()
+    near = Spectrum(WAVELENGTHS, values, lower=values - 0.1, upper=values + 0.1)
+    item.set_lines([DrawnCurve(near)])
+    assert item.values == pytest.approx((0.1, 0.7))
+    far = Spectrum(WAVELENGTHS, values, lower=values - 0.1, upper=values + 5)
+    item.set_lines([DrawnCurve(near), DrawnCurve(far)])
+    assert item.values == pytest.approx((0.1, 1.2))

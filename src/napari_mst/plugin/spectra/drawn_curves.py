@@ -8,6 +8,7 @@ import pyqtgraph as pg
 from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
+from napari_mst.base.arrays import Doubles
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.resolve import NO_COLOUR, DrawnCurve, LegendLine
 
@@ -142,12 +143,24 @@ def _band(spectrum: Spectrum) -> QPainterPath | None:
 
 
 def value_range(lines: Iterable[DrawnCurve]) -> ValueRange:
-    """The least and the largest value of *lines* and their bounds; empty if there is no number."""
+    """The least and the largest value of *lines* and their bounds; empty if there is no number.
+
+    Wide bounds do not squeeze the curves: they count as far as these keep half of the axis.
+    """
     spectra = [line.spectrum for line in lines]
-    every = (part for one in spectra for part in (one.values, one.lower, one.upper))
+    values = _finite(one.values for one in spectra)
+    if not values.size:
+        return ()
+    low, high = float(values.min()), float(values.max())
+    room = max(high - low, abs(low), abs(high))
+    bounds = _finite(part for one in spectra for part in (one.lower, one.upper))
+    bounds = bounds.clip(low - room, high + room)
+    return float(bounds.min(initial=low)), float(bounds.max(initial=high))
+
+
+def _finite(every: Iterable[Doubles | None]) -> Doubles:
     values = np.concatenate([GAP, *(part for part in every if part is not None)])
-    values = values[np.isfinite(values)]
-    return (float(values.min()), float(values.max())) if values.size else ()
+    return values[np.isfinite(values)]
 
 
 def legend_html(keys: Sequence[LegendLine], text: str) -> str:

@@ -129,6 +129,7 @@ class ProfileDock(ModelDock):
         self.source = SourceBox(self.model)
         self.chart = ProfilePlot()
         self.value = TextBox(VALUE)
+        self.value.lineEdit().setPlaceholderText("the band at the slider")
         self.draw_button = QPushButton("Draw a line", toolTip=DRAW)
         self.save_button = QPushButton("Save ...", toolTip=SAVE)
         self.about = Paragraph()
