@@ -71,10 +71,11 @@ def find_photos(places: Iterable[Path], output: Path, report: Report) -> list[Fo
 
 def holds_several(path: Path) -> bool:
     """True for a folder that is not itself one cube or photo."""
-    if path.suffix.lower() in FOLDERS:
-        return False
+    suffix = path.suffix.lower()
+    if url_of(path):
+        return suffix not in (*FOLDERS, *PHOTO_SUFFIXES) and storage.is_folder(path)
     # Path.is_dir raises where a name is too long.
-    return storage.is_folder(path) if url_of(path) else os.path.isdir(path)  # noqa: PTH112
+    return os.path.isdir(path) and suffix not in FOLDERS  # noqa: PTH112
 
 
 def absolute(path: Path) -> Path:
@@ -86,6 +87,8 @@ def _expanded(pattern: Path) -> list[Path]:
     """The paths that fit a pattern, in order; any other path as it is."""
     # A file may have a name that looks like a pattern, as "a[1].png".
     if os.path.lexists(pattern) or not glob.has_magic(str(pattern)):
+        if url_of(pattern):
+            storage.check_there(pattern)
         return [pattern]
     if url_of(pattern):
         paths = storage.listed(pattern)
@@ -128,7 +131,7 @@ def _files_in(folder: Path, output: Path) -> list[Path]:
 def _objects_in(folder: Path, output: Path) -> list[Path]:
     def is_found(file: Path) -> bool:
         folders = (each for each in file.parents if each.is_relative_to(folder) and each != folder)
-        return file.name[0] != "." and all(_is_searched(each, output) for each in folders)
+        return all(_is_searched(each, output) for each in folders)
 
     return [file for file in storage.listed(folder) if is_found(file)]
 

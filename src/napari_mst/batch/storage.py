@@ -46,18 +46,24 @@ def opened(path: Path, error: type[NapariMstError] = PhotoError) -> Iterator[tup
 
 
 def is_folder(path: Path) -> bool:
-    """True if the URL *path* is a folder of objects. Raises `PhotoError` if nothing is there."""
+    """True if the URL *path* is a folder of objects."""
     with opened(path) as (system, name):
-        if not system.exists(name):
-            raise FileNotFoundError("nothing is there")
         return bool(system.isdir(name))
 
 
+def check_there(path: Path) -> None:
+    """Raise `PhotoError` if nothing is at the URL *path*."""
+    with opened(path) as (system, name):
+        if not system.exists(name):
+            raise FileNotFoundError("nothing is there")
+
+
 def listed(path: Path) -> list[Path]:
-    """All objects below the URL *path*, or that fit it as a pattern, in order."""
+    """All objects below the URL *path*, or that fit it as a pattern, in order; none is hidden."""
     with opened(path) as (system, name):
         found = system.glob(name) if "*" in name else system.find(name)
-        return [Path(system.unstrip_protocol(each)) for each in sorted(found)]
+        paths = (Path(system.unstrip_protocol(each)) for each in sorted(found))
+        return [each for each in paths if not each.name.startswith(".")]
 
 
 def fetch(path: Path, local: Path) -> bool:
