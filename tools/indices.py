@@ -30,17 +30,27 @@ CONSTANTS = {  # as published: spyndex has one default for all indices, such as 
     "SEVI": {"fdelta": 0.581},
     "WDRVI": {"alpha": 0.1},
 }
-CORRECTED = {  # where the catalogue's formula is not that of the publication it names
+# Where the catalogue's formula is not that of the publication it names. Papers were not at hand:
+# beside each formula stands where it was read on 28 November 2026.
+CORRECTED = {
+    # ESA SNAP, SeaDAS: "ARVI Algorithm Specification", after Kaufman and Tanre, 1992, gamma = 1
     "ARVI": "(N - (R - 1 * (B - R))) / (N + (R - 1 * (B - R)))",
+    # GRASS i.wi, and code on GitHub in bands of Landsat TM (2, 5, 4, 7), after Feyisa et al., 2014
     "AWEInsh": "4.0 * (G - S1) - (0.25 * N + 2.75 * S2)",
+    # ESA SNAP: "BAIM Algorithm Specification", which lacks the brackets that its BAI has
     "BAIM": "1.0 / ((0.05 - N) ** 2.0 + (0.2 - S2) ** 2.0)",
-    # The index has the one short-wave band of SPOT-VEGETATION, 1580 to 1750 nm.
+    # Index Database 372, after Ceccato et al., 2002. Its one short-wave band is from memory that of
+    # SPOT-VEGETATION, 1580 to 1750 nm; SNAP and the catalogue take the one at 2200 nm.
     "GVMI": "((N + 0.1) - (S1 + 0.02)) / ((N + 0.1) + (S1 + 0.02))",
+    # Table of spectral indices of TERRA-REF, after Sims and Gamon, 2002; mND705 from memory
     "mND705": "(RE2 - RE1) / (RE2 + RE1 - 2 * A)",
     "mSR705": "(RE2 - A) / (RE1 - A)",
-    # Its NDWI is that of Gao with band 7 of MODIS, 2130 nm, not the one of open water.
+    # USGS on Gu et al., 2007: "visible, near infrared, and short wave infrared", so its NDWI is the
+    # one of Gao, not that of open water; from memory with band 7 of MODIS, 2130 nm.
     "NDDI": "((N - R) / (N + R) - (N - S2) / (N + S2)) / ((N - R) / (N + R) + (N - S2) / (N + S2))",
+    # ARVI's red with the L of SAVI (Kaufman and Tanre, 1992)
     "SARVI": "(1 + 0.5) * (N - (R - (B - R))) / (N + (R - (B - R)) + 0.5)",
+    # From memory of Gitelson et al., 2002: not found elsewhere
     "VARI700": "(RE1 - 1.7 * R + 0.7 * B) / (RE1 + 2.3 * R - 1.3 * B)",
 }
 PUBLISHED = {  # wavelengths in nm of the indices that were published for narrow bands

@@ -1,5 +1,6 @@
 """Files and the clipboard of the spectra dock."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
 from napari_mst.analysis.library import read_spectra
+from napari_mst.plugin.spectra.menus import OPENS
 from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.viewer import picks
 
@@ -44,6 +46,14 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
     assert regions.nshapes == 1
     desk.dock.menus.open_spectra()
     assert len(desk.points.data) == 1
+
+
+def test_the_dialog_offers_the_files_that_the_page_lists() -> None:
+    page = Path(__file__).parents[3] / "docs" / "files.md"
+    (row,) = (line for line in page.read_text("utf-8").splitlines() if line.startswith("| files |"))
+    listed = re.findall(r"`(\.[a-z]+)`", row)
+    assert len(listed) > 5
+    assert {f"*{suffix}" for suffix in listed} <= {*re.split(r"[ ()]", OPENS)}
 
 
 def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(desk: Desk) -> None:

@@ -33,7 +33,10 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
-OPENS = "Spectra (*.csv *.txt *.tsv *.asd *.sed *.sli *.hdr)"
+OPENS = (
+    "Spectra (*.csv *.txt *.tsv *.asd *.sed *.sig *.jdx *.dx *.ti3 *.sli *.lib *.hdr);;"
+    "All files (*)"
+)
 PICTURES = "PNG picture (*.png);;SVG drawing (*.svg)"
 SUFFIXES = (".png", ".svg")
 FINENESS = 3
