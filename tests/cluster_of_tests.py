@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from napari_mst.batch.run import connected
+from napari_mst.batch.execution import connected
 
 
 @contextmanager

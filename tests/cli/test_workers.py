@@ -19,8 +19,8 @@ import napari_mst
 from napari_mst.base.errors import Cancelled, ClusterError
 from napari_mst.base.progress import Progress
 from napari_mst.batch.batch import Batch, Outcome
+from napari_mst.batch.execution import outcomes
 from napari_mst.batch.jobs import BatchJob
-from napari_mst.batch.run import outcomes
 from napari_mst.cli import reconstruct
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import read_cube
@@ -279,7 +279,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(tmp_path: Path) -
 def test_workers_end_with_a_run_that_is_killed() -> None:
     program = """if True:
         import sys
-        from napari_mst.batch.run import connected
+        from napari_mst.batch.execution import connected
         if __name__ == "__main__":
             with connected(1, "") as (client, _):
                 print(*client.run(lambda: __import__("os").getpid()).values(), flush=True)

@@ -11,7 +11,7 @@ from napari_mst.denoising import nl_bayes
 from napari_mst.denoising.nl_bayes import NLBayes, denoised_pixels, denoised_where_read
 from napari_mst.denoising.numpy_bayes import FIRST, SECOND, estimates
 from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
-from napari_mst.engine.kernels.patches import REACH, Grid, Stage
+from napari_mst.engine.kernels.patch_groups import REACH, Grid, Stage
 from napari_mst.engine.windows import Window
 
 NOISE = SensorNoise(2e-3, 1e-5)

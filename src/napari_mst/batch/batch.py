@@ -31,10 +31,10 @@ from napari_mst.batch.storage import fetch, named, stamps, upload, url_of
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import write_cube
 
-Cubes = Callable[[BatchJob, set[Path], Progress], Iterable[tuple[Path, SpectralCube]]]
+CubesOf = Callable[[BatchJob, set[Path], Progress], Iterable[tuple[Path, SpectralCube]]]
 """Makes those outputs of a job that are not done, each a path and the cube to save there."""
 
-History = Callable[[Path, str], Provenance]
+HistoryOf = Callable[[Path, str], Provenance]
 """The history that the cube of a photo file of this sha256 has in this run."""
 
 
@@ -57,8 +57,8 @@ class Batch:
         Whether finished cubes stay, and other runs share the work. A single cube is always made.
     """
 
-    cubes: Cubes
-    history: History
+    cubes: CubesOf
+    history: HistoryOf
     overwrite: bool = False
     goes_on: bool = True
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.batch.batch import Batch, Outcome
+from napari_mst.batch.execution import check_places, outcomes
 from napari_mst.batch.jobs import (
     BatchJob,
     check_names,
@@ -17,7 +18,6 @@ from napari_mst.batch.jobs import (
     may_stay,
     plan_jobs,
 )
-from napari_mst.batch.run import check_places, outcomes
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import model_for

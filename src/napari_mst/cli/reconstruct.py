@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from napari_mst.base.errors import ModelError, SaveError, shown
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.batch.batch import Batch
+from napari_mst.batch.execution import check_places, connected, outcomes
 from napari_mst.batch.jobs import (
     ASIDE,
     BatchJob,
@@ -25,7 +26,6 @@ from napari_mst.batch.jobs import (
     may_stay,
     plan_jobs,
 )
-from napari_mst.batch.run import check_places, connected, outcomes
 from napari_mst.batch.storage import named, url_of
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.console import note, progress_bar, report

@@ -6,9 +6,9 @@ from napari_mst.base.arrays import Doubles, Singles
 from napari_mst.denoising.numpy_bayes import FIRST, SECOND, estimates
 from napari_mst.denoising.numpy_kernel import ImageBlock, Tile
 from napari_mst.denoising.numpy_kernel import attend as by_numpy
-from napari_mst.engine.kernels.nl_bayes import SCRATCH, TilePlanes, add_estimates
+from napari_mst.engine.kernels.bayes import SCRATCH, TilePlanes, add_estimates
 from napari_mst.engine.kernels.non_local import Images, TilePlace, attend
-from napari_mst.engine.kernels.patches import REACH, Grid, Stage
+from napari_mst.engine.kernels.patch_groups import REACH, Grid, Stage
 
 
 class CompiledTile:

@@ -33,7 +33,7 @@ from napari_mst.cube.lazy import Lazy, cached
 from napari_mst.denoising.numpy_bayes import FIRST, SECOND, estimates
 from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.engine.kernels import fault_of
-from napari_mst.engine.kernels.patches import PATCH, REACH, Grid, Stage
+from napari_mst.engine.kernels.patch_groups import PATCH, REACH, Grid, Stage
 from napari_mst.engine.windows import Window, tiles, whole
 from napari_mst.photo.photo import Photo
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.base.arrays import Doubles, Mask, Singles
-from napari_mst.engine.kernels.patches import PATCH, REACH, Grid, Stage
+from napari_mst.engine.kernels.patch_groups import PATCH, REACH, Grid, Stage
 
 FIRST = Stage(channels=1, count=40, fewest=18, flat=1100, ridge=1)
 SECOND = Stage(channels=3, count=60, fewest=1, flat=0, ridge=1000)

@@ -5,16 +5,17 @@ channels that only fill up a vector. So what a loop reads lies side by side, and
 multiple of a large power of two. A block goes through an image row by row and keeps the few rows
 that the next convolution needs, so nothing but its input and its output leaves the cache.
 
-`processor`    the vector unit, its peak, and how kernels fill its registers
-`emitter`      vector instructions of LLVM, written out
-`caching`      what is compiled stays on disk
-`packed_rows`  features in memory, and rows of them as planes of vectors
-`products`     convolutions over all channels, or over each alone
+`processor`     the vector unit, its peak, and how kernels fill its registers
+`emitter`       vector instructions of LLVM, written out
+`caching`       what is compiled stays on disk
+`packed_rows`   features in memory, and rows of them as planes of vectors
+`products`      convolutions over all channels, or over each alone
 `block`, `convolution`, `gram`, `spectra`  the kernels of `engine.fast_paths.compiled_passes`
-`powers`       exponentials and powers, for loops that LLVM makes vector instructions of
-`colours`      for `reconstruction.colour_fidelity`: spectra moved to the colours of a photo
-`non_local`    for `denoising`: non-local means
-`nl_bayes`     for `denoising`: non-local Bayes
+`powers`        exponentials and powers, for loops that LLVM makes vector instructions of
+`colours`       for `reconstruction.colour_fidelity`: spectra moved to the colours of a photo
+`patch_groups`  patches of one look, as `bayes` takes them
+`non_local`     for `denoising`: non-local means
+`bayes`         for `denoising`: non-local Bayes
 
 All numbers in the records are bytes, addresses and counts. Letters: C channels, h, w sides of what
 is computed.

@@ -14,12 +14,12 @@ from typing import Any
 
 from numba import types
 
+from napari_mst.engine.kernels.bayes import add_estimates
 from napari_mst.engine.kernels.block import apply_block
 from napari_mst.engine.kernels.caching import is_kept
 from napari_mst.engine.kernels.colours import move_spectra
 from napari_mst.engine.kernels.convolution import convolve, double
 from napari_mst.engine.kernels.gram import add_gram
-from napari_mst.engine.kernels.nl_bayes import add_estimates
 from napari_mst.engine.kernels.non_local import attend
 from napari_mst.engine.kernels.powers import decode_light, encode_light
 from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra, write_sides

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from napari_mst.base.errors import PhotoError, plain, shown
 from napari_mst.base.progress import Progress
 from napari_mst.batch.batch import Batch
+from napari_mst.batch.execution import check_places, connected, outcomes
 from napari_mst.batch.jobs import BatchJob, check_names, find_photos, folders_for, plan_jobs
-from napari_mst.batch.run import check_places, connected, outcomes
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import load_cameras, matching_camera
 from napari_mst.photo.files import camera_named_in

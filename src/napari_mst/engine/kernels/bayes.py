@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, LLVMValue, emitted, floats, integers
-from napari_mst.engine.kernels.patches import PATCH, REACH, Grid, Stage
+from napari_mst.engine.kernels.patch_groups import PATCH, REACH, Grid, Stage
 from napari_mst.engine.kernels.powers import ONE, ZERO, larger
 from napari_mst.engine.kernels.processor import LANES, VECTOR, kernel
 
@@ -53,7 +53,7 @@ class TilePlanes(NamedTuple):
     width: int
 
 
-class Group(NamedTuple):
+class PatchGroup(NamedTuple):
     """The patches of a group: their places as byte offsets, and how a plane lies in memory."""
 
     places: int
@@ -86,7 +86,7 @@ class Scratch(NamedTuple):
 
 
 @emitted
-def _compare(e: Emitter, pair: Pair, group: Group, channels: int, row: int) -> None:
+def _compare(e: Emitter, pair: Pair, group: PatchGroup, channels: int, row: int) -> None:
     """Add to *row*, `_COLUMNS` numbers, how far patches that follow each other are from one."""
     vectors = _COLUMNS // LANES
     sums = [e.variable(e.load(e.at(row, vector * VECTOR))) for vector in range(vectors)]
@@ -126,14 +126,14 @@ class _Steps:
         self.bytes = self.vectors * VECTOR
         self._channels = channels
 
-    def _pixels(self, e: Emitter, start: LLVMValue, group: Group) -> Iterator[LLVMValue]:
+    def _pixels(self, e: Emitter, start: LLVMValue, group: PatchGroup) -> Iterator[LLVMValue]:
         """The addresses of the numbers of the patch that begins at *start*, in their order."""
         for channel, down, right in product(range(self._channels), range(PATCH), range(PATCH)):
             of_row = e.along(e.along(start, channel, group.plane), down, group.row)
             yield e.at(of_row, right * _FLOAT_BYTES)
 
     def _patches(
-        self, e: Emitter, plane: LLVMValue, group: Group, rows: LLVMValue
+        self, e: Emitter, plane: LLVMValue, group: PatchGroup, rows: LLVMValue
     ) -> Iterator[tuple[LLVMValue, LLVMValue]]:
         """A loop over the patches of a group: yields once, within it, where each begins."""
         with e.loop(group.count) as loop:
@@ -141,13 +141,13 @@ class _Steps:
             offset = e.load(place, ir.IntType(64))
             yield e.builder.add(plane, offset), e.along(rows, loop.index, self.bytes)
 
-    def gather(self, e: Emitter, plane: int, group: Group, rows: int) -> None:
+    def gather(self, e: Emitter, plane: int, group: PatchGroup, rows: int) -> None:
         """Copy the patches of a group to *rows*."""
         for start, row in self._patches(e, plane, group, rows):
             for index, pixel in enumerate(self._pixels(e, start, group)):
                 e.store(e.load(pixel, FLOAT), e.at(row, index * _FLOAT_BYTES))
 
-    def scatter(self, e: Emitter, rows: int, group: Group, sums: int, counts: int) -> None:
+    def scatter(self, e: Emitter, rows: int, group: PatchGroup, sums: int, counts: int) -> None:
         """Add *rows* to *sums* where the patches lie; and 1 to *counts*, unless that is 0."""
         one = ir.Constant(FLOAT, 1.0)
         for start, row in self._patches(e, sums, group, rows):
@@ -160,7 +160,7 @@ class _Steps:
                     if index < _PIXELS:
                         e.store(e.builder.fadd(e.load(pixel, FLOAT), one), pixel)
 
-    def average(self, e: Emitter, rows: int, group: Group, share: float, mean: int) -> None:
+    def average(self, e: Emitter, rows: int, group: PatchGroup, share: float, mean: int) -> None:
         """Write *share* times the sum of *rows*."""
         sums = e.variables(self.vectors, e.constant(0))
         with e.loop(group.count) as loop:
@@ -171,7 +171,7 @@ class _Steps:
             value = e.builder.fmul(e.value(total), e.splat(share))
             e.store(value, e.at(mean, vector * VECTOR))
 
-    def centre(self, e: Emitter, rows: int, group: Group, mean: int) -> None:
+    def centre(self, e: Emitter, rows: int, group: PatchGroup, mean: int) -> None:
         """Subtract *mean* from *rows*."""
         means = [e.load(e.at(mean, vector * VECTOR)) for vector in range(self.vectors)]
         with e.loop(group.count) as loop:
@@ -180,7 +180,7 @@ class _Steps:
                 place = e.at(row, vector * VECTOR)
                 e.store(e.builder.fsub(e.load(place), value), place)
 
-    def multiply(self, e: Emitter, rows: int, group: Group, share: float, target: int) -> None:
+    def multiply(self, e: Emitter, rows: int, group: PatchGroup, share: float, target: int) -> None:
         """Write *share* times the products of the columns of *rows*, a matrix."""
         places = list(product(range(_AT_ONCE), range(self.vectors)))
         with e.loop(self.numbers // _AT_ONCE) as block:
@@ -229,7 +229,7 @@ class _Steps:
             for shift, value in zip(shifts, scaled, strict=True):
                 e.store(value, e.at(row, shift))
 
-    def apply(self, e: Emitter, rows: int, group: Group, scratch: Scratch) -> None:
+    def apply(self, e: Emitter, rows: int, group: PatchGroup, scratch: Scratch) -> None:
         """Give *rows*, less their mean, what the filter leaves of them, and the mean again."""
         places = list(product(range(_AT_ONCE), range(self.vectors)))
         three = ir.Constant(ir.IntType(64), _AT_ONCE)
@@ -255,7 +255,7 @@ class _Steps:
                 e.store(e.value(total), e.at(first, i * self.bytes + vector * VECTOR))
 
 
-_Filter = Callable[[TilePlanes, Group, Scratch, int, Stage], None]
+_Filter = Callable[[TilePlanes, PatchGroup, Scratch, int, Stage], None]
 
 
 def _filter_of(channels: int) -> _Filter:
@@ -268,7 +268,7 @@ def _filter_of(channels: int) -> _Filter:
 
     @part
     def filter_group(
-        tile: TilePlanes, group: Group, scratch: Scratch, channel: int, stage: Stage
+        tile: TilePlanes, group: PatchGroup, scratch: Scratch, channel: int, stage: Stage
     ) -> None:
         shift = channel * group.plane
         count = np.float32(group.count)
@@ -324,10 +324,10 @@ def _limit(distances: int, tried: int, count: int) -> np.float32:
 
 
 @part
-def _nearest(tile: TilePlanes, y: int, x: int, scratch: Scratch, stage: Stage) -> Group:
+def _nearest(tile: TilePlanes, y: int, x: int, scratch: Scratch, stage: Stage) -> PatchGroup:
     """The group of the patch that begins at row *y* and column *x*."""
     row = tile.width * _FLOAT_BYTES
-    group = Group(scratch.places, 0, row, tile.height * row)
+    group = PatchGroup(scratch.places, 0, row, tile.height * row)
     here = y * row + x * _FLOAT_BYTES
     for i in range(_SIDE):
         shift = here + (i - REACH) * row - REACH * _FLOAT_BYTES
@@ -346,7 +346,7 @@ def _nearest(tile: TilePlanes, y: int, x: int, scratch: Scratch, stage: Stage) -
             # Written always and kept if it is near: processors cannot guess which are.
             places[count] = start + j * _FLOAT_BYTES
             count += distances[i * _COLUMNS + j] <= limit
-    return Group(scratch.places, count, row, tile.height * row)
+    return PatchGroup(scratch.places, count, row, tile.height * row)
 
 
 @kernel
