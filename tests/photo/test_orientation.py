@@ -24,7 +24,8 @@ from tests.photo.conftest import (
     turned,
 )
 
-from napari_mst.photo.files import orientation, upright
+from napari_mst.photo.files import orientation
+from napari_mst.photo.orientation import upright
 from napari_mst.photo.photo import Photo
 
 PHOTO_NAMES = ("a.png", "a.jpg", "a.webp", "a.tif")

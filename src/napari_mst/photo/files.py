@@ -27,6 +27,7 @@ from napari_mst.base.errors import OutOfMemory, PhotoError
 from napari_mst.cube.georeference import TAGS, Georeference
 from napari_mst.cube.lazy import mapped
 from napari_mst.photo.heif import decode_heif, is_heif
+from napari_mst.photo.orientation import orientation_in, upright
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.profiles import ColourSpace, in_srgb, space_in
 from napari_mst.photo.raw import MAX_PIXELS, Shot, check_size, develop_raw, too_large
@@ -56,12 +57,6 @@ class Decoded(NamedTuple):
     shot: Shot | None = None
     space: ColourSpace | None = None
 
-
-# Orientations (EXIF and TIFF 6.0, tag 274): 1 is upright, the others are turned or mirrored.
-_ORIENTATIONS = range(1, 9)
-_ON_THEIR_SIDE = (5, 6, 7, 8)
-_LAST_ROW_FIRST = (3, 4, 7, 8)  # after rows and columns have changed places
-_LAST_COLUMN_FIRST = (2, 3, 6, 7)
 
 _AS_STORED = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB)
 """Colours of a TIFF whose stored values are those that it shows."""
@@ -169,18 +164,9 @@ def orientation(path: str | PathLike[str]) -> int:
         return 1
     try:
         with _head(Path(path)) as (head, _):
-            return _orientation(head, [])
+            return orientation_in(head, [])
     except Exception:  # noqa: BLE001 (decoders meet damage with every kind of exception)
         return 1
-
-
-def upright(pixels: Array, orientation: int) -> Array:
-    """A view of (H, W) or (H, W, C) *pixels*, as stored, with their *orientation* undone."""
-    if orientation in _ON_THEIR_SIDE:
-        pixels = pixels.swapaxes(0, 1)
-    row_step = -1 if orientation in _LAST_ROW_FIRST else 1
-    column_step = -1 if orientation in _LAST_COLUMN_FIRST else 1
-    return pixels[::row_step, ::column_step]
 
 
 def georeference_in(
@@ -196,7 +182,7 @@ def georeference_in(
         with _opened(path) as file, tifffile.TiffFile(file) as tiff:
             page = tiff.pages.first
             is_another = shape not in (None, (page.imagelength, page.imagewidth))
-            if is_another or _orientation(page, []) != 1:
+            if is_another or orientation_in(page, []) != 1:
                 return None
             tags = {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
         place = Georeference.from_tags(tags)
@@ -288,7 +274,7 @@ def _colour_pages(path: Path) -> tuple[Array, ColourSpace | None] | None:
                 return None
             check_size(page.imagewidth, page.imagelength * series.size // page.size)
             stored = series.asarray()
-            asked, space = _orientation(page, []), space_in(page)
+            asked, space = orientation_in(page, []), space_in(page)
     except PhotoError:
         raise
     except Exception:  # noqa: BLE001 (no TIFF, or a damaged one: decode_file finds the words)
@@ -377,7 +363,7 @@ def _decode_image(file: BinaryIO, notes: list[str]) -> tuple[Array, ColourSpace 
     # MPO is a JPEG of a phone, whose other pages are previews.
     if pages > 1 and image.format != "MPO":
         raise _several(f"{pages} pages")
-    asked = _orientation(image, notes)  # first, for it reports damaged EXIF
+    asked = orientation_in(image, notes)  # first, for it reports damaged EXIF
     space = space_in(image, file)
     # Pillow keeps only the upper 8 bits of 16-bit colour.
     if _is_deep_png(image, file):
@@ -414,7 +400,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Array, ColourSpace |
         if page.samplesperpixel == 4 and is_infrared:
             notes.append("The fourth channel, which is no alpha (infrared?), was left out.")
             pixels = pixels[..., :3]
-        return upright(pixels, _orientation(page, notes)), space_in(page)
+        return upright(pixels, orientation_in(page, notes)), space_in(page)
 
 
 def _decoded(file: BinaryIO, series: tifffile.TiffPageSeries) -> Array:
@@ -443,20 +429,6 @@ def _several(got: str) -> PhotoError:
     return PhotoError(
         f"Expected one image, got {got}. Save the page that you want as a file of its own."
     )
-
-
-def _orientation(head: tifffile.TiffPage | Image.Image, notes: list[str]) -> int:
-    try:
-        if not isinstance(head, Image.Image):
-            value = head.tags.valueof("Orientation", 1)
-        elif head.format == "TIFF":  # Pillow turns it upright by itself
-            return 1
-        else:
-            value = int(head.getexif().get(ExifTags.Base.Orientation, 1))
-        return int(value) if value in _ORIENTATIONS else 1
-    except (SyntaxError, ValueError, TypeError):
-        notes.append("The file's EXIF data is damaged: no orientation was applied.")
-        return 1
 
 
 def _is_deep_png(image: Image.Image, file: BinaryIO) -> bool:

@@ -18,7 +18,7 @@ from napari_mst.base.arrays import Array, Singles, singles
 from napari_mst.base.errors import PhotoError, shown
 from napari_mst.base.sandbox import SandboxAnswer
 from napari_mst.cube.colour import srgb_to_linear
-from napari_mst.photo.files import upright
+from napari_mst.photo.orientation import upright
 from napari_mst.photo.raw import check_size
 
 CONTAINERS = "apng,avi,gif,matroska,mov,mpeg,mpegts"

@@ -25,8 +25,8 @@ from napari_mst.photo.files import (
     has_colours_of_its_own,
     orientation,
     pages_in_srgb,
-    upright,
 )
+from napari_mst.photo.orientation import upright
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.photo.raw import SATURATED, Shot, saturation_notes
 from napari_mst.plugin.viewer.layers import cube_of, is_composite
