@@ -11,6 +11,7 @@ import pytest
 import rasterio
 import tifffile
 import xarray
+from rasterio.windows import Window
 from scipy.io import savemat
 
 from napari_mst.base.arrays import Array
@@ -175,6 +176,25 @@ def test_items_of_gdal_beside_and_in_a_file_are_those_of_rasterio(
         wanted = judge.read() * judge.scales[0]
     assert cube.wavelengths.tolist() == WAVELENGTHS.tolist()
     np.testing.assert_array_equal(cube.data, wanted)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize("compress", ["none", "deflate"])
+@pytest.mark.parametrize("nodata", [-9999.0, float(np.finfo("f4").min)])
+def test_tiles_that_gdal_leaves_out_hold_its_nodata(
+    tmp_path: Path, nodata: float, compress: str
+) -> None:
+    path = tmp_path / "a.tif"
+    options: dict[str, Any] = {"width": 64, "height": 48, "count": 4, "dtype": "float32"}
+    options |= {"tiled": True, "blockxsize": 16, "blockysize": 16, "SPARSE_OK": True}
+    with rasterio.open(
+        path, "w", driver="GTiff", nodata=nodata, compress=compress, **options
+    ) as judge:
+        judge.write(np.ones((4, 16, 16), "f4"), window=Window(16, 0, 16, 16))
+    cube = read_cube(path)
+    with rasterio.open(path) as judge:
+        np.testing.assert_array_equal(cube.data, judge.read())
+    assert np.isnan(values(cube)[:, 20, 20]).all()
 
 
 def test_signed_numbers_of_imagej_are_those_of_its_calibration(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy, Numbers, check_room
 from napari_mst.formats.array_files import band_axis_of
 from napari_mst.formats.conventions import APPLIED, physical
-from napari_mst.formats.cube_record import CHANGED, Description, check, described_cube
+from napari_mst.formats.cube_record import CHANGED, IGNORED, Description, check, described_cube
 from napari_mst.formats.envi import header_fields
 from napari_mst.formats.envi.georeference import read_from_envi
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
@@ -101,6 +101,9 @@ def read_tiff(
         _check_colours(tif, description)
         count = len(description.wavelengths) or bands
         shape, axis, doubts = _layout(series, description, count, band_axis, path.name)
+        # tifffile takes the least float32 for a fault, and fills tiles that are left out with 0.
+        if series.dtype.kind == "f" and IGNORED in description.fields:
+            series.keyframe.nodata = float(description.fields[IGNORED])
         cube = np.moveaxis(_numbers(path, tif, series, shape), axis, 0)
         if not description.shape:
             scaling = scaling_of(tif, path, len(cube))
@@ -338,8 +341,9 @@ def check_size(path: Path, series: "TiffPageSeries") -> None:
     pages = [page for page in series.pages if page is not None]
     files = {page.parent.filehandle.path: page.parent.filehandle.size for page in pages}
     size = sum(files.values())
-    is_compressed = any(page.compression != _UNCOMPRESSED for page in pages)
-    most = max(SMALL_BYTES, size * COMPRESSION_RATIO) if is_compressed else size
+    # GDAL leaves out tiles that hold nothing, and gives them no bytes.
+    is_packed = any(page.compression != _UNCOMPRESSED or 0 in page.databytecounts for page in pages)
+    most = max(SMALL_BYTES, size * COMPRESSION_RATIO) if is_packed else size
     if series.nbytes > most:
         raise too_large(path.name, most, series.nbytes)
 
