@@ -10,8 +10,9 @@ import tifffile
 from PIL import Image
 from tests.photo.conftest import Make, pillow, png16, raw, tiff
 
-from napari_mst.photo.files import decode_file, is_shown_otherwise, shown_pages
+from napari_mst.photo.files import decode_file, is_shown_otherwise
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo_pages import shown_pages
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
 

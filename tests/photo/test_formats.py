@@ -19,9 +19,9 @@ from napari_mst.photo.files import (
     has_colours_of_its_own,
     is_shown_otherwise,
     orientation,
-    shown_pages,
 )
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo_pages import shown_pages
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
 ASKING: dict[str, Callable[[Path], object]] = {

@@ -15,8 +15,9 @@ from tests.photo.conftest import Array
 
 from napari_mst.base.errors import PhotoError
 from napari_mst.formats import read_cube
-from napari_mst.photo.files import is_shown_otherwise, shown_pages
+from napari_mst.photo.files import is_shown_otherwise
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo_pages import shown_pages
 
 D65, D50 = (0.3127, 0.3290), (0.3457, 0.3585)
 P3 = (0.68, 0.32, 0.265, 0.69, 0.15, 0.06)

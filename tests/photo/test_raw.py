@@ -28,8 +28,9 @@ from napari_mst.base import sandbox
 from napari_mst.base.errors import NapariMstError, PhotoError
 from napari_mst.batch.jobs import find_photos
 from napari_mst.photo import raw
-from napari_mst.photo.files import camera_named_in, is_shown_otherwise, orientation, shown_pages
+from napari_mst.photo.files import camera_named_in, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo_pages import shown_pages
 from napari_mst.photo.raw_header import RAW_SUFFIXES, is_raw_file
 
 pytest.importorskip("rawpy")

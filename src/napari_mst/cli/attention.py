@@ -12,14 +12,10 @@ from napari_mst.base import atomic_save
 from napari_mst.base.errors import AttentionError, PhotoError, SaveError, shown
 from napari_mst.base.progress import Progress
 from napari_mst.batch.jobs import find_photos
+from napari_mst.cli.acquisition_answers import UNANSWERED, AcquisitionAnswers
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.photo_options import (
-    UNANSWERED,
-    AcquisitionAnswers,
-    PhotoOptions,
-    load_reconstructor,
-)
+from napari_mst.cli.photo_options import PhotoOptions, load_reconstructor
 from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, PixelOption
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions

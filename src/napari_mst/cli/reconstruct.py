@@ -27,15 +27,11 @@ from napari_mst.batch.jobs import (
     plan_jobs,
 )
 from napari_mst.batch.storage import named, url_of
+from napari_mst.cli.acquisition_answers import UNANSWERED, AcquisitionAnswers
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.photo_options import (
-    UNANSWERED,
-    AcquisitionAnswers,
-    PhotoOptions,
-    load_reconstructor,
-)
+from napari_mst.cli.photo_options import PhotoOptions, load_reconstructor
 from napari_mst.cli.shared_options import Output
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import FORMATS, read_cube

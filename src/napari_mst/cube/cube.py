@@ -423,9 +423,8 @@ class SpectralCube(PlainCube):
         >>> arguments["scale"], arguments["axis_labels"], kind
         ((50.0, 1.0, 1.0), ('wavelength (nm)', 'y', 'x'), 'image')
         """
-        axis = spectral_axis(self.wavelengths, self.unit)
         name = name or PurePath(self.provenance.source).stem or "cube"
-        arguments = layer_arguments(self.data, axis, name)
+        arguments = layer_arguments(self.data, spectral_axis(self.wavelengths, self.unit), name)
         return layer_data(self.data), {**arguments, "metadata": {METADATA_KEY: self}}, "image"
 
     # Type checkers would take any name for an attribute.
@@ -440,8 +439,7 @@ class SpectralCube(PlainCube):
         if len(bands) == len(self.wavelengths):
             return self
         first, last = bands[0], bands[-1]
-        are_neighbours = last - first + 1 == len(bands)
-        key: Any = slice(first, last + 1) if are_neighbours else bands
+        key: Any = slice(first, last + 1) if last - first + 1 == len(bands) else bands
         part = replace(
             self,
             data=part_of(self.data, key),

@@ -17,8 +17,8 @@ from PIL import Image
 
 import napari_mst as nm
 from napari_mst.cli.main import main
-from napari_mst.photo.files import shown_pages
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo_pages import shown_pages
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 Array = np.ndarray[Any, Any]

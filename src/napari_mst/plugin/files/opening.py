@@ -25,8 +25,9 @@ from napari_mst.cube.layer import LayerTuple
 from napari_mst.formats import find_format, is_own_cube, read_cube
 from napari_mst.formats.numpy_files import is_npy, mapped_array
 from napari_mst.formats.zarr.reading import clip_image
-from napari_mst.photo.files import is_heif_file, open_image, shown_pages
+from napari_mst.photo.files import is_heif_file, open_image
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo_pages import shown_pages
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks

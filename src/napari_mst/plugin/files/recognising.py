@@ -33,8 +33,9 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, Stack
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.formats.zarr.reading import read_clip
-from napari_mst.photo.files import is_shown_otherwise, orientation, shown_pages
+from napari_mst.photo.files import is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo_pages import shown_pages
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions, saving
 from napari_mst.plugin.files.opening import (

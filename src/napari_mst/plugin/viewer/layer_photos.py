@@ -19,15 +19,10 @@ from napari_mst.attention.record_views import AttentionMap
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import PhotoError
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
-from napari_mst.photo.files import (
-    decode_pages,
-    georeference_in,
-    has_colours_of_its_own,
-    orientation,
-    pages_in_srgb,
-)
+from napari_mst.photo.files import georeference_in, has_colours_of_its_own, orientation
 from napari_mst.photo.orientation import upright
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.photo.photo_pages import decode_pages, pages_in_srgb
 from napari_mst.photo.raw import SATURATED, Shot, saturation_notes
 from napari_mst.plugin.viewer.layers import cube_of, is_composite
 from napari_mst.plugin.viewer.placement import Placement
