@@ -25,9 +25,9 @@ from napari_mst.plugin.viewer.sharing import PLUGIN
 
 TITLE = "Workspace"
 """Name of the dock that shows the photo."""
-HEAD = ("stages.0.encoder.1", 1)
+HEAD = ("stages.0.decoder.1", 0)
 """Block and head in the pictures of the attention dock."""
-CHANNELS = (10, 4)
+CHANNELS = (0, 23)
 """Key and query channel in these pictures."""
 PIXEL = (143, 211)
 """Row and column of the pixel in the picture of six attentions."""
@@ -92,7 +92,7 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     wait_until(lambda: not workspace.is_busy)
     dock.model.choose(*HEAD)
     dock.model.choose_channels(*CHANNELS)
-    dock.start(map_order, "score")
+    dock.start(map_order, "attention")
     wait_until(lambda: not workspace.is_busy)
     dock.start(steps_order)
     wait_until(lambda: not workspace.is_busy)

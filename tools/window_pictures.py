@@ -55,7 +55,7 @@ class Film:
         window = self.viewer.window._qt_window
         canvas = self.viewer.window._qt_viewer.canvas.native
         corner = canvas.mapTo(window, QPoint(0, 0))
-        camera = self.viewer.camera
+        camera = self.viewer.scene.camera
         row, column = (np.array(mouse) - camera.center[-2:]) * camera.zoom
         return corner.x() + canvas.width() / 2 + column, corner.y() + canvas.height() / 2 + row
 
