@@ -1,5 +1,6 @@
 """A folder of photos from the window: the cubes of the command line, a report, and a cancel."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 from tests.plugin.conftest import Desk
 
-from napari_mst.base.errors import Cancelled
+from napari_mst.base.errors import Cancelled, ClusterError
 from napari_mst.cli.main import main
 from napari_mst.formats import read_cube
 from napari_mst.plugin.jobs.folder import Folder, folder_request
@@ -32,9 +33,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def made(folder: Path, settings: Request = SETTINGS, reports: Reports | None = None) -> list[str]:
+def made(
+    folder: Path,
+    settings: Request = SETTINGS,
+    reports: Reports | None = None,
+    scheduler: str = "",
+) -> list[str]:
     source: Any = Folder(folder)
-    request = folder_request(replace(settings, source=source))
+    request = folder_request(replace(settings, source=source), scheduler=scheduler)
     assert request.job is not None
     lines: list[str] = request.job.make(request, reports or Reports())
     return lines
@@ -71,6 +77,30 @@ def test_finished_cubes_of_the_same_settings_stay_and_others_are_not_overwritten
     others = replace(SETTINGS, options=RunOptions("cpu", correct_colour=False))
     assert made(folder, others)[0].startswith("0 of 3")
     assert cube.stat().st_mtime_ns == before
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # sockets close a moment after a cluster
+def test_workers_of_a_scheduler_make_the_cubes_and_one_that_is_not_there_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    said: list[str] = []
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0"
+    ) as workers:
+        address = workers.scheduler_address
+        sentence, failure = made(folder, reports=Reports(say=said.append), scheduler=address)
+    assert sentence == f"2 of 3 cubes are in {folder / 'cubes'}. 1 failed: see the details."
+    assert failure.startswith("broken.png: this needs")
+    assert said[-1].startswith("3 of 3 photos done\nhttp://")
+    ours = (folder / "cubes" / "more" / "b.img").read_bytes()
+    shutil.rmtree(folder / "cubes")
+    monkeypatch.setattr("napari_mst.batch.cluster.TIMEOUT", 1)
+    with pytest.raises(ClusterError, match=f"at {address}"):
+        made(folder, scheduler=address)
+    assert not (folder / "cubes").exists()
+    made(folder)
+    assert (folder / "cubes" / "more" / "b.img").read_bytes() == ours
 
 
 def test_a_cancel_keeps_the_cubes_that_are_done(folder: Path) -> None:
