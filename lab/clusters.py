@@ -23,8 +23,8 @@ from PIL import Image
 
 from napari_mst import reconstruct_many
 from napari_mst.batch.batch import Batch
+from napari_mst.batch.execution import connected, outcomes
 from napari_mst.batch.jobs import BatchJob
-from napari_mst.batch.run import connected, outcomes
 
 MODEL = "mstpp-photo"
 

@@ -52,7 +52,7 @@ TIMEOUT = 30
 SHARE = 0.6
 """Share of the memory of a worker that a run takes: dask stops a worker at 0.8, ends it at 0.95."""
 
-GRACE = 1.5
+GRACE = 10.0
 """Seconds that a worker takes at most to put its files in order after a cancel."""
 
 

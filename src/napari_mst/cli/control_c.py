@@ -21,6 +21,9 @@ INTERRUPTED = 130
 GRACE = 1.5
 """Seconds that `asked_to_stop` leaves for putting files in order, while the user waits."""
 
+GRACE_OF_WORKERS = 15.0
+"""Seconds for ending other processes, too; a second Ctrl-C ends this one at once."""
+
 
 def end_at_control_c() -> None:
     """End the process at Ctrl-C; where a script ignores it, it stays ignored."""
@@ -29,12 +32,13 @@ def end_at_control_c() -> None:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[Progress]:
+def asked_to_stop(grace: float | None = None) -> Iterator[Progress]:
     """Yield a progress that Ctrl-C cancels; the block must then stop soon.
 
     However the block ends, KeyboardInterrupt is raised if Ctrl-C was pressed: it is never lost. A
     second Ctrl-C acts as it did before the block. Where Ctrl-C ended the process before the block,
-    the process also ends after `GRACE` seconds.
+    the process also ends after *grace* seconds, by
+    default `GRACE`.
     """
     before = signal.getsignal(signal.SIGINT)
     is_reached = threading.current_thread() is threading.main_thread() and callable(before)
@@ -48,7 +52,7 @@ def asked_to_stop() -> Iterator[Progress]:
         signal.signal(signal.SIGINT, before)
         if before is _end:
             # threading.Thread takes a lock, which the interrupted code may hold.
-            _thread.start_new_thread(_end_late, ())
+            _thread.start_new_thread(_end_late, (GRACE if grace is None else grace,))
 
     signal.signal(signal.SIGINT, ask)
     try:
@@ -59,8 +63,8 @@ def asked_to_stop() -> Iterator[Progress]:
             raise KeyboardInterrupt
 
 
-def _end_late() -> None:
-    time.sleep(GRACE)
+def _end_late(grace: float) -> None:
+    time.sleep(grace)
     _say("\n")  # the line of a progress bar ends here
     _end()
 

@@ -30,7 +30,7 @@ from napari_mst.batch.storage import named, url_of
 from napari_mst.cli.acquisition_answers import UNANSWERED, AcquisitionAnswers
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.console import note, progress_bar, report
-from napari_mst.cli.control_c import asked_to_stop
+from napari_mst.cli.control_c import GRACE_OF_WORKERS, asked_to_stop
 from napari_mst.cli.photo_options import PhotoOptions, load_reconstructor
 from napari_mst.cli.shared_options import Output
 from napari_mst.cube import Provenance, SpectralCube
@@ -138,7 +138,8 @@ def _make(batch: Batch, jobs: Sequence[BatchJob], client: "Client | None") -> in
             with claimed(job, NO_PROGRESS, waits=False):
                 _print_outputs(job)
     failed = 0
-    with asked_to_stop() as progress, ExitStack() as stack:
+    grace = None if client is None else GRACE_OF_WORKERS
+    with asked_to_stop(grace) as progress, ExitStack() as stack:
         if client is not None:
             link = f", watch them at {client.dashboard_link}" if client.dashboard_link else ""
             note(f"{len(client.nthreads())} workers{link}")
