@@ -80,9 +80,8 @@ class Index(NamedTuple):
 
 def _divided(a: Any, b: Any) -> Any:
     ratio = a / b
-    zero = b == 0
     # The inverse of infinity would be a number again.
-    return np.where(zero, np.nan, ratio) if np.any(zero) else ratio
+    return ratio if np.all(b) else np.where(b == 0, np.nan, ratio)
 
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -245,16 +244,18 @@ def evaluated(cube: SpectralCube, text: str, progress: Progress) -> Singles:
     tree = _tree(formula)
     shares = {name: _shares(cube, name) for name in bands_in(formula)}
     bands = sorted({band for mix in shares.values() for band in mix})
+    may_warn = formula != text and _depends_on_scale(tree, list(shares))
     result, peak = np.empty(cube.shape[1:], np.float32), 0.0
     for rows, strip in raw_strips(cube, progress, bands):
         read = dict(zip(bands, strip.astype(np.float64), strict=True))
-        peak = max(peak, float(np.fmax.reduce(strip, axis=None)))
+        if may_warn:
+            peak = max(peak, float(np.fmax.reduce(strip, axis=None)))
         values = {name: _mixed(read, mix) for name, mix in shares.items()}
         with np.errstate(over="ignore"):
             found = np.asarray(_value(tree, values), np.float32)
         is_number = np.isfinite(found)
         result[rows] = found if is_number.all() else np.where(is_number, found, np.nan)
-    if peak > BRIGHTEST and formula != text and _depends_on_scale(tree, list(shares)):
+    if peak > BRIGHTEST:
         warnings.warn(
             f"{text} has constants for reflectance from 0 to 1, but the numbers reach {peak:.4g}: "
             "they look unscaled. Scale them, as by read_cube(..., scale=0.0001).",
