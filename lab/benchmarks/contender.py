@@ -1,18 +1,24 @@
 """One contender of `engine.py` in a process of its own: `contender.py NAME HEIGHT WIDTH DEVICE [AUTHORS]`.
 
+"default: NAME" runs the bundled network `mstpp-srgb` instead of the published one.
+
 Prints the peak memory of one run in bytes above what the idle process had, its error against the
 published forward in float64 (small sizes only), and the seconds that this first run at its size
 took; then the seconds, and those of its processor, of one run more for every line on its standard
 input.
 """
 
+import atexit
 import copy
 import resource
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -24,12 +30,17 @@ from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import exact_products, execute
+from napari_mst.models import load_model
+from napari_mst.models.onnx_file import write_onnx
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
+from napari_mst.networks.network import Network
 
 Photo = Singles
 Contender = Callable[[Photo], Singles]
 
 CHECKED_PIXELS = 512 * 512
+DEFAULT = "default: "
+CAPABILITIES = "OPTIMIZATION_CAPABILITIES"
 
 
 def published_network() -> nn.Module:
@@ -111,7 +122,8 @@ def graph(network: nn.Module, device: torch.device) -> Contender:
 
 def engine(network: nn.Module, device: torch.device, plan: Plan | None = None) -> Contender:
     """Our engine; in 16 bits, or with its maps in the memory of the computer, if *plan* says so."""
-    program = build_mst_plus_plus(network.state_dict()).to(device).program()
+    own = network if isinstance(network, Network) else build_mst_plus_plus(network.state_dict())
+    program = own.to(device).program()
 
     def contend(photo: np.ndarray) -> np.ndarray:
         source = PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
@@ -126,14 +138,29 @@ def engine_of_torch(network: nn.Module, device: torch.device) -> Contender:
     return engine(network, device)
 
 
-def openvino(network: nn.Module, _: torch.device) -> Contender:
-    """The published network converted to OpenVINO, float32."""
+def exported(network: Network) -> Path:
+    """The file of one of our networks as ONNX, which lasts as long as the process."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    write_onnx(folder / "network.onnx", network, {})
+    return folder / "network.onnx"
+
+
+def openvino(network: nn.Module, _: torch.device, precision: str = "f32") -> Contender:
+    """The network converted to OpenVINO, ours by way of ONNX."""
     import openvino
 
+    if precision.upper() not in {"F32", *openvino.Core().get_property("CPU", CAPABILITIES)}:
+        raise RuntimeError(f"this processor has no instructions for {precision}")
+
     def compiled(photo: Photo) -> openvino.CompiledModel:
-        model = openvino.convert_model(network, example_input=torch.from_numpy(photo)[None])
+        if isinstance(network, Network):
+            model = openvino.convert_model(str(exported(network)))
+            model.reshape([1, *photo.shape])
+        else:
+            model = openvino.convert_model(network, example_input=torch.from_numpy(photo)[None])
         hints = {
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": precision,
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         }
         return openvino.compile_model(model, "CPU", hints)
@@ -149,7 +176,7 @@ def openvino(network: nn.Module, _: torch.device) -> Contender:
 
 
 def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
-    """The published network exported to ONNX, run by ONNX Runtime, float32."""
+    """The network exported to ONNX, run by ONNX Runtime, float32."""
     import io
 
     import onnxruntime
@@ -160,12 +187,15 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
 
     def contend(photo: Photo) -> Singles:
         if photo.shape not in sessions:
-            stream = io.BytesIO()
-            torch.onnx.export(
-                network, (torch.from_numpy(photo)[None],), stream, dynamo=False, opset_version=17
-            )
+            if isinstance(network, Network):
+                model = exported(network).read_bytes()
+            else:
+                stream = io.BytesIO()
+                given = (torch.from_numpy(photo)[None],)
+                torch.onnx.export(network, given, stream, dynamo=False, opset_version=17)
+                model = stream.getvalue()
             sessions[photo.shape] = onnxruntime.InferenceSession(
-                stream.getvalue(), options, providers=["CPUExecutionProvider"]
+                model, options, providers=["CPUExecutionProvider"]
             )
         session = sessions[photo.shape]
         return session.run(None, {session.get_inputs()[0].name: photo[None]})[0][0]
@@ -186,6 +216,7 @@ CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
     "maps in memory": partial(engine, plan=Plan("memory")),
     "engine, oneDNN": engine_of_torch,
     "openvino": openvino,
+    "openvino, bfloat16": partial(openvino, precision="bf16"),
     "onnxruntime": onnx_runtime,
 }
 
@@ -198,13 +229,14 @@ def main() -> None:
         int(sys.argv[3]),
         torch.device(sys.argv[4]),
     )
-    network = published_network()
+    is_default = name.startswith(DEFAULT)
+    network = load_model("mstpp-srgb").network if is_default else published_network()
     photo = np.random.default_rng(0).random((3, height, width), dtype=np.float32)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     with torch.inference_mode():
         own = authors_network(sys.argv[5], network.state_dict()) if name == "authors" else network
-        contend = CONTENDERS[name](own, device)
+        contend = CONTENDERS[name.removeprefix(DEFAULT)](own, device)
         contend(photo[:, :64, :64])
         idle, start = _idle(device), time.perf_counter()
         result = contend(photo)

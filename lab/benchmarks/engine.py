@@ -51,6 +51,7 @@ BYTES = {
     "compiled": 4000,
     "CUDA graph": 4000,
     "openvino": 20000,
+    "openvino, bfloat16": 20000,
     "onnxruntime": 7700,
 }
 """Bytes that each contender needs a pixel, generously."""
@@ -73,6 +74,7 @@ class Process:
 
     def __init__(self, name: str, height: int, width: int, options: argparse.Namespace) -> None:
         self.seconds: list[float] = []
+        self.processor: list[float] = []
         self._is_cpu_time = options.cpu_time
         authors = [options.authors] if options.authors else []
         program, is_tuned = name.removesuffix(", tuned"), name.endswith(", tuned")
@@ -90,6 +92,7 @@ class Process:
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         seconds, of_processor = map(float, self._told().split())
+        self.processor.append(of_processor)
         self.seconds.append(of_processor if self._is_cpu_time else seconds)
 
     def _told(self) -> str:
