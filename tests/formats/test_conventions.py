@@ -413,6 +413,43 @@ def test_a_header_with_the_unit_of_another_file_is_not_believed(
     assert f"in {meant}, although the file says {said}" in cube.metadata["warnings"][0]
 
 
+def test_an_axis_of_one_time_falls_away(tmp_path: Path) -> None:
+    at = {"wavelength": ("wavelength", [0.4, 0.5, 0.7], {"units": "um"})}
+    stored = FLOATS[None, :, :, :3]
+    array = xarray.DataArray(stored, at, ("time", "y", "x", "wavelength"), "r")
+    array.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    chunks = {"r": {"chunksizes": (1, 2, 2, 2)}}
+    array.to_netcdf(tmp_path / "b.nc", engine="h5netcdf", encoding=chunks)
+    array.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    for name in ("a.nc", "b.nc", "a.zarr"):
+        cube = read_cube(tmp_path / name)
+        np.testing.assert_array_equal(cube.data, np.moveaxis(stored[0], -1, 0))
+        assert cube.wavelengths.tolist() == [400, 500, 700]
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"WAVELENGTH": 0.4, "WAVELENGTH_UNITS": "Micrometers"},
+        {"center_wavelength": 400},
+        {"CENTRAL_WAVELENGTH_NM": 400, "FWHM": 10},
+    ],
+)
+def test_items_of_gdal_name_wavelengths_in_other_spellings(
+    tmp_path: Path, items: dict[str, Any]
+) -> None:
+    path = tmp_path / "a.tif"
+    options: dict[str, Any] = {"width": 7, "height": 6, "count": 4, "dtype": "float32"}
+    with rasterio.open(path, "w", driver="GTiff", **options) as judge:
+        judge.write(FLOATS)
+        for band in range(4):
+            first, *others = items.items()
+            at = f"{first[1] * (1 + band / 4):g}"
+            judge.update_tags(band + 1, **dict(others), **{first[0]: at})
+    assert read_cube(path).wavelengths.tolist() == WAVELENGTHS.tolist()
+
+
 @pytest.mark.parametrize("word", ["band", "channel", "spectral"])
 def test_the_coordinate_of_the_bands_in_a_unit_of_length_is_their_wavelength(
     tmp_path: Path, word: str

@@ -25,7 +25,9 @@ WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
 """Names of arrays of wavelengths; the ICVL, NTIRE and ARAD cubes call theirs `bands`."""
 SMALL_BYTES = 64 * 2**20
 """The most bytes of a text or of wavelengths; more is taken for damage."""
-_WAVELENGTHS = re.compile(r"((center|centre|band|central)_?)?wave_?lengths?_?(?P<unit>nm|um)?")
+WAVELENGTHS_AND_UNIT = re.compile(
+    r"((center|centre|band|central)_?)?wave_?lengths?_?(?P<unit>nm|um)?"
+)
 """Other names of them, which may end in their unit."""
 _OF_BANDS = {"fwhm": ("fwhm",), "bbl": ("bbl", "good_wavelengths")}
 """Fields of a cube that other arrays or attributes hold, one value for each band."""
@@ -189,6 +191,12 @@ def cube_name(file: str, arrays: Arrays, chosen: str | None) -> str:
     raise ChoiceNeeded(message, "variable", choices)
 
 
+def kept_axes(shape: Sequence[int]) -> list[int]:
+    """The axes of an array: axes of length one, as of a single time, fall away beside three."""
+    longer = [at for at, size in enumerate(shape) if size > 1]
+    return longer if len(shape) > 3 and len(longer) == 3 else list(range(len(shape)))
+
+
 def band_axis_of(
     shape: tuple[int, ...], wavelengths: int, chosen: int | None
 ) -> tuple[int, list[str]]:
@@ -294,7 +302,7 @@ def _wavelengths(
         if values is None:
             return [], ""
         about = {word_of(key): value for key, value in arrays[str(key)].attributes.items()}
-        named = _WAVELENGTHS.fullmatch(_last(str(key)))
+        named = WAVELENGTHS_AND_UNIT.fullmatch(_last(str(key)))
         unit = str(about.get("units", about.get("unit", unit or (named and named["unit"]) or "")))
     flat = np.ravel(np.asarray(values))
     is_real = flat.dtype.kind in "iuf"
@@ -374,7 +382,7 @@ def _key_of(arrays: Arrays, name: str, spellings: Sequence[str], axis: int | Non
     words = {_last(key): key for key in reversed(keys)}
     if spelling := next((each for each in spellings if each in words), None):
         return words[spelling]
-    named = (word for word in words if spellings is WAVELENGTHS and _WAVELENGTHS.fullmatch(word))
+    named = filter(WAVELENGTHS_AND_UNIT.fullmatch, words if spellings is WAVELENGTHS else ())
     return next((words[word] for word in named), None)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from napari_mst.base import sandbox
 from napari_mst.base.arrays import Array, DType
 from napari_mst.base.errors import CubeFileError, mismatch, shown
-from napari_mst.formats.array_files import SMALL_BYTES, StoredArray, hyperspy_axes
+from napari_mst.formats.array_files import SMALL_BYTES, StoredArray, hyperspy_axes, kept_axes
 from napari_mst.formats.cube_record import OWN
 from napari_mst.formats.numbers import too_large
 
@@ -246,8 +246,10 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
             # The library decompresses a whole chunk at a time, however large it says that it is.
             chunk = math.prod(item.chunks) * item.dtype.itemsize
             sandbox.limit_memory(3 * item.nbytes + chunk + sandbox.ROOM_BYTES)
-        return item[()].T if is_matlab else item[()]
+        return item[()].T if is_matlab else item[()].reshape(shape)
 
+    kept = range(item.ndim) if is_matlab else kept_axes(item.shape)
+    shape = tuple(item.shape[at] for at in kept)
     # Numbers in chunks have no place in the file; those of a file that ends before, none in it.
     offset: int | None = item.id.get_offset() if item.chunks is None else None
     plan = item.id.get_create_plist()
@@ -255,15 +257,15 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
     is_whole = offset is not None and offset + item.nbytes <= path.stat().st_size
     axes, about = _axes(item)
     return StoredArray(
-        shape=tuple(item.shape[::-1] if is_matlab else item.shape),
+        shape=shape[::-1] if is_matlab else shape,
         dtype=item.dtype,
         stored_bytes=item.id.get_storage_size(),
         read=read,
         offset=offset if is_whole else None,
         order="F" if is_matlab else "C",
-        is_chunked=item.chunks is not None and filters <= _SAFE,
+        is_chunked=item.chunks is not None and filters <= _SAFE and len(kept) == item.ndim,
         is_matlab=is_matlab,
-        axes=axes,
+        axes=tuple(axes[at] for at in kept) if axes else (),
         attributes=about | _attributes(item),
         check=partial(_check_stored, path, item),
     )

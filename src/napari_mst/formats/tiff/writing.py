@@ -25,6 +25,7 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import MAX_BYTES, number
 from napari_mst.cube.georeference import FIELD, TAGS, Georeference
+from napari_mst.formats.array_files import WAVELENGTHS_AND_UNIT
 from napari_mst.formats.cube_record import (
     IGNORED,
     OWN,
@@ -195,10 +196,14 @@ def _from_gdal(root: ElementTree.Element) -> Description:
         return bands or re.split(r"[,\s]+", texts.get(-1, "").strip("{} "))
 
     names = [text for text in listed("DESCRIPTION") if text]
-    for name, unit in (("wavelength", ""), ("wavelengths", ""), ("CENTRAL_WAVELENGTH_UM", "um")):
-        texts = listed(name)
-        if any(texts):
-            return Description(texts, unit or listed(f"{name.rstrip('s')}_units")[0], names)
+    # Ours first: GDAL's own item is rounded to whole nanometres.
+    for name in sorted(items, key=lambda name: name == "CENTRAL_WAVELENGTH_UM"):
+        word = WAVELENGTHS_AND_UNIT.fullmatch(name.lower())
+        texts = listed(name) if word else []
+        if word and any(texts):
+            spelled = {key.lower(): key for key in items}
+            unit = listed(spelled.get(f"{name.lower().rstrip('s')}_units", ""))[0]
+            return Description(texts, word["unit"] or unit, names)
     return Description(names=names)
 
 

@@ -33,6 +33,7 @@ from napari_mst.formats.array_files import (
     cube_name,
     find_cube,
     hyperspy_axes,
+    kept_axes,
 )
 from napari_mst.formats.consistent_read import held, read_consistently
 from napari_mst.formats.conventions import physical
@@ -246,10 +247,11 @@ def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> 
             data = _loaded(path, bounded(array))
             return sealed_cube(path.name, data, array.attrs[SEAL], record, described, verify)
         warnings += absent_chunks(path, array)
-        if "multiscales" in ome or array.ndim != 3:
+        kept = kept_axes(array.shape)
+        if "multiscales" in ome or len(kept) != 3:
             return _image(path, bounded(array), ome, answers, warnings)
         found = find_cube(path.name, arrays, variable or "", band_axis, bands)
-        data = np.moveaxis(_loaded(path, bounded(array)), found.axis, 0)
+        data = np.moveaxis(_loaded(path, bounded(array), kept), found.axis, 0)
         data = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data
         data, fields, quantity, doubts = physical(
             data, found.attributes, with_tuples(found.fields), name=found.name, scale=scale
@@ -283,8 +285,10 @@ def _arrays(path: Path, root: Any) -> dict[str, StoredArray]:
         if len(signal) == 3:
             axes, more = hyperspy_axes([dict(group.attrs) for group in signal])
             about |= more
+        kept = kept_axes(item.shape)
+        axes = [axes[at] for at in kept] if axes else ()
         arrays[name] = StoredArray(
-            item.shape,
+            tuple(item.shape[at] for at in kept),
             item.dtype,
             item.nbytes,
             partial(_whole, path, item),
