@@ -50,7 +50,7 @@ def test_a_large_region_is_read_off_the_gui_thread_and_its_curve_stays_until_the
     before = desk.lines()[0].spectrum.values
     shapes.data = [SQUARE + 5]
     desk.model.draw()
-    assert desk.model.reader.is_busy
+    assert desk.model.layers.reader.is_busy
     np.testing.assert_array_equal(desk.dock.plot.curves.lines[0].spectrum.values, before)
     assert not np.array_equal(desk.lines()[0].spectrum.values, before)
 

@@ -27,7 +27,7 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.jobs.task import Latest, Start, Task
 from napari_mst.plugin.spectra.map_maker import LABELS_OPACITY, MapMaker
 from napari_mst.plugin.spectra.reader import Identity, Reader, Reading
-from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
+from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
 from napari_mst.plugin.viewer.layers import MAP_KEY, cube_at, cube_layer_in, selection_kept
 from napari_mst.plugin.viewer.picks import COLOURS, hexes
 from napari_mst.plugin.viewer.placement import Placement
@@ -65,7 +65,7 @@ class Gating:
         None while it is being computed, and without a cube.
     """
 
-    def __init__(self, model: ViewerLayers, maps: MapMaker, start: Start) -> None:
+    def __init__(self, model: ShownSpectra, maps: MapMaker, start: Start) -> None:
         self.scatter: Scatter | None = None
         self._model, self._maps = model, maps
         self._latest, self._gate = Latest(start), Latest(start)
@@ -80,7 +80,9 @@ class Gating:
     @property
     def presets(self) -> Mapping[str, str]:
         """The values to choose from, and a line about each; none without a cube."""
-        return dict.fromkeys(COMPONENTS, COMPONENT) | self._model.presets_of(self._maps.source)
+        return dict.fromkeys(COMPONENTS, COMPONENT) | self._model.layers.presets_of(
+            self._maps.source
+        )
 
     def _text(self, number: int) -> str:
         source = self._maps.source
@@ -152,7 +154,7 @@ class Gating:
             partial(_densities, found),
         )
         viewer = self._model.viewer
-        tasks = {rows: rows.tasks(reading, viewer) for rows in self._model.shown_rows()}
+        tasks = {rows: rows.tasks(reading, viewer) for rows in self._model.layers.shown_rows()}
         self._reader.ask([task for each in tasks.values() for task in each.values()])
         highlights: list[Highlight] = []
         for rows, each in tasks.items():
@@ -167,7 +169,7 @@ class Gating:
     @property
     def pointed(self) -> tuple[float, float] | None:
         """The place in the scatter of the pixel under the mouse; None if there is none."""
-        pixel = self._model.pixel_on(self._maps.source)
+        pixel = self._model.layers.pixel_on(self._maps.source)
         return None if pixel is None or self.scatter is None else self.scatter.place(*pixel)
 
     # ------------------------------------------------------------ gates

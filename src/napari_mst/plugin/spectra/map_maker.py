@@ -24,7 +24,7 @@ from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.task import Latest, Start, Task, ignore
 from napari_mst.plugin.spectra.resolve import Marker
-from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
+from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
 from napari_mst.plugin.viewer.layer_photos import (
     MAP,
     LayerPhoto,
@@ -140,7 +140,7 @@ class MapMaker:
         The share of the run that is done, 0-1.
     """
 
-    def __init__(self, model: ViewerLayers, start: Start) -> None:
+    def __init__(self, model: ShownSpectra, start: Start) -> None:
         self._model = model
         self._latest = Latest(start)
         # Kept for each map, whose text is found as it was left.

@@ -25,7 +25,7 @@ from napari_mst.plugin.jobs.task import Start
 from napari_mst.plugin.spectra import rows
 from napari_mst.plugin.spectra.refiner import Refiner
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
+from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, shown_cube_layers
 from napari_mst.references.reference_spectrum import ReferenceSpectrum, reference_values
@@ -53,7 +53,7 @@ _SEPARATORS = re.compile(r"[\s,;]+")
 class ReferenceSpectra(Refiner):
     """Marks picks as known, and keeps the cube refined to them."""
 
-    def __init__(self, model: ViewerLayers, start: Start) -> None:
+    def __init__(self, model: ShownSpectra, start: Start) -> None:
         super().__init__(model, start)
         # Cubes whose own reference spectra were put back as marks, or need not be.
         self._seen = weakref.WeakSet[Image]()

@@ -229,9 +229,9 @@ class SpectraMenus:
         model = self._model
         menu.choice("window", {f"{side} x {side} pixels": side for side in picks.WINDOWS})
         menu.addSeparator()
-        no_change = "" if model.history.can_undo else "Nothing was changed."
+        no_change = "" if model.layers.history.can_undo else "Nothing was changed."
         menu.entry(f"Undo\t{UNDO.text}", model.undo, lacks=no_change)
-        nothing_undone = "" if model.history.can_redo else "Nothing was undone."
+        nothing_undone = "" if model.layers.history.can_redo else "Nothing was undone."
         menu.entry(f"Redo\t{REDO.text}", model.redo, lacks=nothing_undone)
 
     def _fill_regions(self, menu: FilledMenu) -> None:

@@ -94,7 +94,7 @@ class SharedSpectraModel(SpectraModel):
     @property
     def is_drawing(self) -> bool:
         """True while a redraw is due, or a cube is being read."""
-        return self._is_due or self.reader.is_busy
+        return self._is_due or self.layers.reader.is_busy
 
     def attach(self) -> None:
         """Listen: a dock is seen."""
@@ -117,7 +117,7 @@ class SharedSpectraModel(SpectraModel):
         self._mouse.disconnect()
 
     def touch(self) -> None:
-        """See `ViewerLayers`."""
+        """See `ShownSpectra`."""
         super().touch()
         self.draw_soon()
 

@@ -23,7 +23,7 @@ from napari_mst.plugin.jobs.task import Latest, Start, Task
 from napari_mst.plugin.spectra import layer_rows
 from napari_mst.plugin.spectra.map_maker import MapMaker
 from napari_mst.plugin.spectra.reader import Identity
-from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
+from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
 from napari_mst.plugin.viewer.layers import band_of, cube_at
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
 
@@ -42,7 +42,7 @@ class Profile:
         The value of the curve: a formula or an index; "" for the band at the slider.
     """
 
-    def __init__(self, model: ViewerLayers, maps: MapMaker, start: Start) -> None:
+    def __init__(self, model: ShownSpectra, maps: MapMaker, start: Start) -> None:
         self.transect: Transect | None = None
         self.text = ""
         self._model, self._maps = model, maps
@@ -57,7 +57,7 @@ class Profile:
         """Return the corners of the line in pixels of *source*; None if there is none."""
         lines = [
             (rows.layer, index)
-            for rows in self._model.shown_rows()
+            for rows in self._model.layers.shown_rows()
             if isinstance(rows, layer_rows.ShapeRows)
             for index, kind in enumerate(rows.layer.shape_type)
             if kind in layer_rows.OPEN_SHAPES
@@ -109,7 +109,7 @@ class Profile:
     @property
     def presets(self) -> Mapping[str, str]:
         """The values to choose from, and a line about each."""
-        return self._model.presets_of(self._maps.source)
+        return self._model.layers.presets_of(self._maps.source)
 
     def curve(self) -> Singles | None:
         """Return the value along the line; None without a line.

@@ -25,7 +25,7 @@ from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.plugin.jobs.task import Latest, Reports, Start, Task, ignore
 from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.resolve import ReferenceState
-from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
+from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
 from napari_mst.plugin.viewer.layer_photos import MAP, LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.layers import (
     ALIKE_KEY,
@@ -259,7 +259,7 @@ def refined(
 class Refiner:
     """Keeps a refined cube in a layer that is true to what is known."""
 
-    def __init__(self, model: ViewerLayers, start: Start) -> None:
+    def __init__(self, model: ShownSpectra, start: Start) -> None:
         self._layers = KnownLayers(model.viewer)
         self._latest = Latest(start)
         self._model = model

@@ -40,7 +40,8 @@ from napari_mst.plugin.spectra.profiling import Profile
 from napari_mst.plugin.spectra.reader import facts_of, label_image
 from napari_mst.plugin.spectra.resolve import HINT, Settings, Snapshot
 from napari_mst.plugin.spectra.rows import Entry, by_rows, spectra_of
-from napari_mst.plugin.spectra.viewer_layers import ViewerLayers, restore
+from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
+from napari_mst.plugin.spectra.viewer_layers import restore
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
 from napari_mst.plugin.viewer.picks import Position
@@ -53,7 +54,7 @@ MATCHES = 5
 """Spectra of a library that are listed."""
 
 
-class SpectraModel(ViewerLayers):
+class SpectraModel(ShownSpectra):
     """Does what a person asks for, and says what is then to be seen.
 
     A dock has cubes read on another thread; for a script everything is done at once. The model
@@ -99,7 +100,7 @@ class SpectraModel(ViewerLayers):
         for emitter, slot in self._connected:
             emitter.connect(slot)
         # Picks that are there already, perhaps from a file, are what the first undo goes back to.
-        self.history.record(self.points)
+        self.layers.history.record(self.points)
         self.touch()
 
     def detach(self) -> None:
@@ -108,14 +109,13 @@ class SpectraModel(ViewerLayers):
             emitter.disconnect(slot)
         self._connected = []
         # A dock may stay hidden for long, and a cube takes gigabytes.
-        self.reader.forget()
+        self.layers.forget()
         self.gating.forget()
         self.profile.forget()
-        self._groups = ()
         self._next = self.snapshot = Snapshot(settings=self.settings)
 
     def _on_layers(self, event: Any) -> None:
-        layer = self.layer_of(event)
+        layer = self.layers.layer_of(event)
         if event.type == "selected_label":
             # The row of a label that was selected on the image.
             label: Any = layer
@@ -124,7 +124,9 @@ class SpectraModel(ViewerLayers):
                     self.choose([row])
         # napari emits "highlight" all the time: it matters where points and rows differ.
         is_selecting = event.type == "highlight" and layer is self.points
-        if self.is_stale_after(event) or (is_selecting and self.rows_of_points() is not None):
+        if self.layers.is_stale_after(event) or (
+            is_selecting and self.rows_of_points() is not None
+        ):
             self.touch()
 
     def _on_selected(self) -> None:
@@ -151,15 +153,15 @@ class SpectraModel(ViewerLayers):
             # Before the rest: recording names new picks, and that makes everything stale again.
             self._is_stale = False
             if is_recording:
-                self.record()
+                self.layers.record()
                 self.references.follow()
-            self.gather()
+            self.intend(**self.layers.gather(self._next))
             rows = self.rows_of_points()
             if rows is not None:
                 self._choose(rows)
             elif self.library and not self.chosen:
                 self._find_matches()
-        self.read_live()
+        self.intend(pointed=self.layers.read_live(self.settings.window))
         self.publish()
         return self.snapshot
 
@@ -172,7 +174,7 @@ class SpectraModel(ViewerLayers):
         return snapshot
 
     def publish(self, **changes: Any) -> None:
-        """See `ViewerLayers`."""
+        """See `ShownSpectra`."""
         super().publish(references=self.references.state, **changes)
 
     @contextmanager
@@ -201,7 +203,7 @@ class SpectraModel(ViewerLayers):
 
     def pin_here(self) -> bool:
         """Pin and select the pixel under the mouse; False if there is none, or it is pinned."""
-        return self._position is not None and self._pick(self._position)
+        return self.layers.position is not None and self._pick(self.layers.position)
 
     def _pick(self, position: Position) -> bool:
         # The newest pick is what the next command of the person means.
@@ -212,12 +214,12 @@ class SpectraModel(ViewerLayers):
 
     def undo(self) -> None:
         """Undo the last change of the picks."""
-        self.history.step(self.points, -1)
+        self.layers.history.step(self.points, -1)
         self.touch()
 
     def redo(self) -> None:
         """Make the change of the picks again that was undone last."""
-        self.history.step(self.points, 1)
+        self.layers.history.step(self.points, 1)
         self.touch()
 
     def draw_regions(self) -> Shapes | None:
@@ -245,7 +247,7 @@ class SpectraModel(ViewerLayers):
         image = on and layer and label_image(layer, on, self.viewer)
         if on is None or image is None:
             raise SpectrumError(NO_LABELS)
-        rows, cube, facts = self._rows_of(layer), cube_at(on), facts_of(on)
+        rows, cube, facts = self.layers.rows_of(layer), cube_at(on), facts_of(on)
         names, (_, labels) = rows.names(), image
         del facts["cube_name"]
 
@@ -308,7 +310,7 @@ class SpectraModel(ViewerLayers):
                 name = f"{pick.name}, page {page}"
                 look = {"name": name, "colour": colour, "cube_name": layer.name}
                 place = (at.row, at.column, at.window)
-                self.files.kept.append(point_spectrum(stack.cubes[page], *place, **look))
+                self.layers.files.kept.append(point_spectrum(stack.cubes[page], *place, **look))
         self.end_action()
 
     def delete(self, entries: Sequence[Entry]) -> None:
@@ -371,7 +373,7 @@ class SpectraModel(ViewerLayers):
 
     def point_at(self, position: Position | None) -> None:
         """Read the spectra under the world *position* at the next `update`."""
-        self._position = position
+        self.layers.position = position
 
     def point_at_wavelength(self, wavelength: float | None) -> None:
         """Have the table read values at *wavelength*; at the band that is shown if it is None."""
@@ -388,7 +390,7 @@ class SpectraModel(ViewerLayers):
     def open_spectra(self, spectra: Sequence[Spectrum]) -> None:
         """Put *spectra* back where they were taken from; those of no place here are only drawn."""
         others = restore(self.viewer, spectra)
-        self.files.kept += others
+        self.layers.files.kept += others
         self.touch()
         self.say(f"{len(spectra) - len(others)} put back on the image, {len(others)} only drawn.")
 

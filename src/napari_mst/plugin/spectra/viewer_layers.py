@@ -1,11 +1,10 @@
-"""Looks at the layers of a viewer: which spectra are there, and which band is shown.
+"""Looks at the layers of a viewer: which spectra are there.
 
 It also puts the spectra of a file back where they were taken: as picks, and as regions.
 """
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,11 +12,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Points, Shapes
-from psygnal import Signal
 
 from napari_mst.analysis.band_maps import formula_presets
 from napari_mst.analysis.regions import Region, point_spectrum, region_spectrum
-from napari_mst.base.errors import SpectrumError, plain
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.task import Start
@@ -32,12 +30,11 @@ from napari_mst.plugin.spectra.layer_rows import (
     region_layers,
 )
 from napari_mst.plugin.spectra.reader import Identity, Reader, errors_of, placed, spectra_of
-from napari_mst.plugin.spectra.resolve import CubeBands, Snapshot, resolve
-from napari_mst.plugin.spectra.rows import Entry, FileRows
+from napari_mst.plugin.spectra.resolve import Snapshot
+from napari_mst.plugin.spectra.rows import FileRows
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
-    band_of,
     cube_at,
     cube_of,
     selection_kept,
@@ -93,39 +90,32 @@ class ViewerLayers(ViewerHelper):
 
     Attributes
     ----------
-    snapshot
-        What is to be seen, since the last `changed`.
-    changed
-        Emitted with the new snapshot.
     reader
         Reads regions and prediction intervals.
     history
         Remembers the changes of the picks.
     files
         The rows of spectra of no place, such as those from files.
+    position
+        The world position of the mouse; None while it is not over the image.
     """
-
-    changed = Signal(Snapshot)
 
     def __init__(self, viewer: ViewerModel, start_reading: Start) -> None:
         super().__init__(viewer)
-        self.snapshot = self._next = Snapshot()  # the next becomes the snapshot when published
-        self._is_stale = True
-        self._position: Position | None = None
         self.reader = Reader(start_reading)
-        self.reader.read_more.connect(self.touch)
         self.history = picks.History()
         self.files = FileRows()
+        self.position: Position | None = None
         self._rows = WeakKeyDictionary[Layer, LayerRows]()
         self._groups: Sequence[Group] = ()
         self._presets: tuple[Identity | None, dict[str, str]] = (None, {})
         # Weak, so that a reference cube that a person deletes is freed.
         self._reference_ref: weakref.ref[Image] | None = None
 
-    @property
-    def is_closed(self) -> bool:
-        """True when the viewer is gone."""
-        return self._viewer_ref() is None
+    def forget(self) -> None:
+        """Let go of everything that was read."""
+        self.reader.forget()
+        self._groups = ()
 
     @property
     def points(self) -> Points | None:
@@ -142,9 +132,8 @@ class ViewerLayers(ViewerHelper):
     @reference.setter
     def reference(self, layer: Image | None) -> None:
         self._reference_ref = None if layer is None else weakref.ref(layer)
-        self.touch()
 
-    def _rows_of(self, layer: Layer | None) -> Any:
+    def rows_of(self, layer: Layer | None) -> Any:
         """Return the rows of *layer*; None if it can have none."""
         for base, kind in KINDS.items():
             if isinstance(layer, base):
@@ -152,61 +141,6 @@ class ViewerLayers(ViewerHelper):
                     self._rows[layer] = kind(layer)
                 return self._rows[layer]
         return None
-
-    # ------------------------------------------------------------ what is to be seen
-
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """The rows: picks, regions, and spectra from files."""
-        return self._next.entries
-
-    @property
-    def shown(self) -> list[Entry]:
-        """The rows whose curves are drawn."""
-        return [entry for entry in self.entries if entry.is_shown]
-
-    @property
-    def chosen(self) -> list[Entry]:
-        """The rows that are selected."""
-        return [self.entries[row] for row in self._next.chosen]
-
-    def touch(self) -> None:
-        """Mark everything as stale: it will be gathered again at the next `update`."""
-        self._is_stale = True
-
-    def intend(self, **changes: Any) -> None:
-        """Change some of what is to be seen next."""
-        self._next = replace(self._next, **changes)
-
-    def publish(self, **changes: Any) -> None:
-        """Show what is intended, with these *changes* to it."""
-        if self.is_closed:  # the viewer may be closed while a file is written
-            return
-        layer = active_cube_layer(self.viewer)
-        bands = None
-        if layer is not None:
-            cube = cube_at(layer)
-            shown = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
-            bands = CubeBands(tuple(cube.wavelengths), cube.unit, cube.quantity, shown)
-        self.intend(**changes, bands=bands)
-        self.snapshot = self._next = resolve(self._next, self.snapshot)
-        self.changed.emit(self.snapshot)
-
-    def end_action(self) -> None:
-        """Close an action of the user: it is one step to undo, however much it has changed."""
-        self.intend(problem="")
-        self.record()
-        self.touch()
-
-    def say(self, text: str) -> None:
-        """Show *text* until the mouse moves over the image."""
-        # A spectrum under the mouse would have its place shown instead of *text*.
-        self._position = None
-        self.publish(hint=text, pointed=())
-
-    def fail(self, error: Exception) -> None:
-        """Show the sentence of *error* until the next action."""
-        self.publish(problem=plain(error))
 
     # ------------------------------------------------------------ listening
 
@@ -221,7 +155,7 @@ class ViewerLayers(ViewerHelper):
     def is_stale_after(self, event: Any) -> bool:
         """True if curves may be others after *event*; new picks and regions get their looks."""
         layer = self.layer_of(event)
-        rows = self._rows_of(layer)
+        rows = self.rows_of(layer)
         # It comes with every redrawing: napari has no other event for a shape that is dragged, and
         # for paint that is undone.
         if event.type == "set_data":
@@ -253,7 +187,7 @@ class ViewerLayers(ViewerHelper):
 
     def _tell_apart(self, layer: Layer) -> None:
         """Give the regions of *layer* colours that no pick has, and no two of them share."""
-        rows = self._rows_of(layer)
+        rows = self.rows_of(layer)
         if isinstance(rows, ShapeRows):
             rows.tell_apart(np.empty((0, 4)) if self.points is None else self.points.face_color)
 
@@ -265,9 +199,9 @@ class ViewerLayers(ViewerHelper):
 
     # ------------------------------------------------------------ gathering
 
-    def gather(self) -> None:
-        """Find the rows that are there now; what takes long is asked for, and comes later."""
-        last, viewer, reference = self._next, self.viewer, self.reference
+    def gather(self, last: Snapshot) -> dict[str, Any]:
+        """The rows that are there now, as changes to *last*; what takes long comes later."""
+        viewer, reference = self.viewer, self.reference
         layers = shown_cube_layers(viewer)
         # A reference that is hidden comes last.
         if layers and reference is not None and reference not in layers:
@@ -294,24 +228,24 @@ class ViewerLayers(ViewerHelper):
         # A table of another size is built from scratch, with nothing selected: rows have moved.
         is_same_table = len(entries) == len(last.entries)
         is_same_table &= (reference is not None) == last.has_reference
-        self.intend(
-            entries=entries,
-            chosen=last.chosen if is_same_table else (),
-            cube_names=tuple(layer.name for layer in layers),
-            quantities=tuple(cube_at(layer).quantity for layer in layers),
-            has_reference=reference is not None,
-        )
+        return {
+            "entries": entries,
+            "chosen": last.chosen if is_same_table else (),
+            "cube_names": tuple(layer.name for layer in layers),
+            "quantities": tuple(cube_at(layer).quantity for layer in layers),
+            "has_reference": reference is not None,
+        }
 
     def shown_rows(self) -> list[Any]:
         """List the rows of the picks and of each layer of regions that is visible."""
         drawn = [self.points, *region_layers(self.viewer)]
-        return [self._rows_of(layer) for layer in drawn if layer is not None and layer.visible]
+        return [self.rows_of(layer) for layer in drawn if layer is not None and layer.visible]
 
     def pixel_on(self, layer: Image | None) -> tuple[int, int] | None:
         """Return the pixel (row, column) of *layer* under the mouse; None if there is none."""
-        if layer is None or self._position is None or self.viewer.dims.ndisplay != 2:
+        if layer is None or self.position is None or self.viewer.dims.ndisplay != 2:
             return None
-        return pixel_at(layer, self._position)
+        return pixel_at(layer, self.position)
 
     def presets_of(self, layer: Image | None) -> dict[str, str]:
         """Return each band, ratio and index of the cube *layer*, and a line about it."""
@@ -324,29 +258,15 @@ class ViewerLayers(ViewerHelper):
             self._presets = Identity(cube.data), bands | dict(formula_presets(cube))
         return self._presets[1]
 
-    def read_live(self) -> None:
-        """Read the spectra under the mouse, outside 3-D."""
+    def read_live(self, window: int) -> tuple[Spectrum | None, ...]:
+        """The spectra of squares of *window* pixels under the mouse, outside 3-D."""
         live = list[Spectrum | None]()
-        if self._position is not None and self.viewer.dims.ndisplay == 2:
-            window = self._next.settings.window
+        if self.position is not None and self.viewer.dims.ndisplay == 2:
             for layer in shown_cube_layers(self.viewer):
-                pixel, cube = pixel_at(layer, self._position), cube_at(layer)
+                pixel, cube = pixel_at(layer, self.position), cube_at(layer)
                 spectrum = pixel and point_spectrum(cube, *pixel, window, cube_name=layer.name)
                 live.append(spectrum and placed(spectrum, cube))
-        self.intend(pointed=tuple(live))
-
-    def rows_of_points(self) -> list[int] | None:
-        """The rows of the points selected on the image; None if just these are chosen already."""
-        points = self.points
-        if points is None:
-            return None
-        rows = {row: each.index for row, each in enumerate(self.entries) if each.layer is points}
-        selected = {row for row, index in rows.items() if index in points.selected_data}
-        chosen = set(self._next.chosen)
-        if selected == chosen.intersection(rows):
-            return None
-        # Where no point is selected, regions that are selected stay so.
-        return sorted(selected or chosen.difference(rows))
+        return tuple(live)
 
 
 def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:

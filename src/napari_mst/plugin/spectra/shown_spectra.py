@@ -1,0 +1,126 @@
+"""What the spectra docks show of a viewer: one frozen `Snapshot` after another."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from napari.components import ViewerModel
+from napari.layers import Image, Points
+from psygnal import Signal
+
+from napari_mst.base.errors import plain
+from napari_mst.plugin.jobs.task import Start
+from napari_mst.plugin.spectra.resolve import CubeBands, Snapshot, resolve
+from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
+from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_at
+from napari_mst.plugin.viewer.sharing import ViewerHelper
+
+
+class ShownSpectra(ViewerHelper):
+    """What is to be seen of the layers of one viewer, and what is to be seen next.
+
+    Attributes
+    ----------
+    layers
+        The layers of the viewer, and everything read of them.
+    snapshot
+        What is to be seen, since the last `changed`.
+    changed
+        Emitted with the new snapshot.
+    """
+
+    changed = Signal(Snapshot)
+
+    def __init__(self, viewer: ViewerModel, start_reading: Start) -> None:
+        super().__init__(viewer)
+        self.layers = ViewerLayers(viewer, start_reading)
+        self.layers.reader.read_more.connect(self.touch)
+        self.snapshot = self._next = Snapshot()  # the next becomes the snapshot when published
+        self._is_stale = True
+
+    @property
+    def is_closed(self) -> bool:
+        """True when the viewer is gone."""
+        return self._viewer_ref() is None
+
+    @property
+    def points(self) -> Points | None:
+        """The layer of the picks, if there is one."""
+        return self.layers.points
+
+    @property
+    def reference(self) -> Image | None:
+        """The cube layer that the others are compared with, if it is still there."""
+        return self.layers.reference
+
+    @reference.setter
+    def reference(self, layer: Image | None) -> None:
+        self.layers.reference = layer
+        self.touch()
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The rows: picks, regions, and spectra from files."""
+        return self._next.entries
+
+    @property
+    def shown(self) -> list[Entry]:
+        """The rows whose curves are drawn."""
+        return [entry for entry in self.entries if entry.is_shown]
+
+    @property
+    def chosen(self) -> list[Entry]:
+        """The rows that are selected."""
+        return [self.entries[row] for row in self._next.chosen]
+
+    def rows_of_points(self) -> list[int] | None:
+        """The rows of the points selected on the image; None if just these are chosen already."""
+        points = self.points
+        if points is None:
+            return None
+        rows = {row: each.index for row, each in enumerate(self.entries) if each.layer is points}
+        selected = {row for row, index in rows.items() if index in points.selected_data}
+        chosen = set(self._next.chosen)
+        if selected == chosen.intersection(rows):
+            return None
+        # Where no point is selected, regions that are selected stay so.
+        return sorted(selected or chosen.difference(rows))
+
+    def touch(self) -> None:
+        """Mark everything as stale: it will be gathered again at the next `update`."""
+        self._is_stale = True
+
+    def intend(self, **changes: Any) -> None:
+        """Change some of what is to be seen next."""
+        self._next = replace(self._next, **changes)
+
+    def publish(self, **changes: Any) -> None:
+        """Show what is intended, with these *changes* to it."""
+        if self.is_closed:  # the viewer may be closed while a file is written
+            return
+        layer = active_cube_layer(self.viewer)
+        bands = None
+        if layer is not None:
+            cube = cube_at(layer)
+            shown = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
+            bands = CubeBands(tuple(cube.wavelengths), cube.unit, cube.quantity, shown)
+        self.intend(**changes, bands=bands)
+        self.snapshot = self._next = resolve(self._next, self.snapshot)
+        self.changed.emit(self.snapshot)
+
+    def end_action(self) -> None:
+        """Close an action of the user: it is one step to undo, however much it has changed."""
+        self.intend(problem="")
+        self.layers.record()
+        self.touch()
+
+    def say(self, text: str) -> None:
+        """Show *text* until the mouse moves over the image."""
+        # A spectrum under the mouse would have its place shown instead of *text*.
+        self.layers.position = None
+        self.publish(hint=text, pointed=())
+
+    def fail(self, error: Exception) -> None:
+        """Show the sentence of *error* until the next action."""
+        self.publish(problem=plain(error))
