@@ -33,7 +33,7 @@ from napari_mst.engine.run import exact_products, execute
 from napari_mst.models import load_model
 from napari_mst.models.onnx_file import write_onnx
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
-from napari_mst.networks.network import Network
+from napari_mst.networks.network import Network, pad
 
 Photo = Singles
 Contender = Callable[[Photo], Singles]
@@ -146,6 +146,20 @@ def exported(network: Network) -> Path:
     return folder / "network.onnx"
 
 
+def in_whole_blocks(network: nn.Module, contend: Contender) -> Contender:
+    """A contender for any size, of one that takes our *network* at multiples only, as exported."""
+    if not isinstance(network, Network):
+        return contend
+    multiple = network.program().multiple
+
+    def padded(photo: Photo) -> Singles:
+        _, height, width = photo.shape
+        larger = pad(torch.from_numpy(photo)[None], multiple)[0].numpy()
+        return contend(larger)[:, :height, :width]
+
+    return padded
+
+
 def openvino(network: nn.Module, _: torch.device, precision: str = "f32") -> Contender:
     """The network converted to OpenVINO, ours by way of ONNX."""
     import openvino
@@ -172,7 +186,7 @@ def openvino(network: nn.Module, _: torch.device, precision: str = "f32") -> Con
             models[photo.shape] = compiled(photo)
         return models[photo.shape](photo[None])[0][0]
 
-    return contend
+    return in_whole_blocks(network, contend)
 
 
 def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
@@ -200,7 +214,7 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
         session = sessions[photo.shape]
         return session.run(None, {session.get_inputs()[0].name: photo[None]})[0][0]
 
-    return contend
+    return in_whole_blocks(network, contend)
 
 
 CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
