@@ -2,10 +2,11 @@
 
 `python -m lab.benchmarks.peers [--size 482x512] [--rounds 5] [--authors MST_Plus_Plus.py]`
 
-Three stages with random weights: our engine, in float32 and bfloat16; the authors' forward in PyTorch
-(their own file, where `--authors` names it, else our plain form), also with large blocks kept by
-glibc and through torch.compile; and that forward in ONNX Runtime and OpenVINO. Then the default,
-`mstpp-srgb`, in PyTorch and exported to ONNX. Each is a process of its own, and they take turns.
+Three stages with random weights: our engine, in float32 and bfloat16; the authors' forward in
+PyTorch (their own file, where `--authors` names it, else our plain form), also with large blocks
+kept by glibc and through torch.compile; and that forward in ONNX Runtime and OpenVINO. Then the
+default, `mstpp-srgb`, in PyTorch and exported to ONNX. Each is a process of its own, and they take
+turns.
 
 Columns: medians of wall time, and of the processor's time, which a busy machine changes less; wall
 time over that of our engine; the peak of memory above the idle process, a pixel; the largest error
