@@ -36,7 +36,7 @@ CORRECTION_COST = 0.2
 PLAIN_CORRECTION_COST = 0.45
 """The time that it takes without them: 0.15 to 1.5, by how many spectra it has to move."""
 
-DENOISING_COST = 3.5
+DENOISING_COST = 6.8
 """The time that denoising takes, in the same unit, as lab/benchmarks/denoising.py measured it."""
 
 Planes = Floats
