@@ -46,7 +46,7 @@ class Facts:
     read, written
         Bytes of a photo and of its cube.
     network, storage
-        Bytes a second out of the scheduler; and of the storage, which all workers share.
+        Bytes a second out of the scheduler; and of the storage that all workers share.
     deaths
         Deaths of a worker in a second of work.
     """
@@ -100,12 +100,9 @@ def simulate(facts: Facts, workers: int, photos: int, seed: int = 0) -> dict[str
 
 
 def limits(facts: Facts) -> dict[str, float]:
-    """Photos a second that scheduler and storage allow at most, and the seconds of the models."""
-    return {
-        "scheduler": 1 / facts.dispatch,
-        "storage": facts.storage / (facts.read + facts.written),
-        "models_of_10000": 10_000 * facts.model / facts.network,
-    }
+    """Photos a second that scheduler and storage allow at most."""
+    storage = facts.storage / (facts.read + facts.written)
+    return {"scheduler": 1 / facts.dispatch, "storage": storage}
 
 
 def photos_in(folder: Path, count: int, side: int) -> None:
@@ -129,8 +126,8 @@ def kill_some(client: Any, kills: int, is_over: threading.Event) -> None:
 
 def processor_seconds() -> float:
     """Seconds of the processor that this process and those below it have had."""
-    mine = psutil.Process()
-    times = [each.cpu_times() for each in (mine, *mine.children(recursive=True))]
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    times = [each.cpu_times() for each in processes]
     return sum(each.user + each.system for each in times)
 
 
