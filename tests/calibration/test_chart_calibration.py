@@ -251,6 +251,16 @@ def test_real_photos_are_nearer_to_the_chart_and_of_a_covered_one_as_near(
     assert _errors(found.correction, colours)[is_seen].mean() < 1.15 * best
 
 
+def test_glare_between_the_patches_is_no_overexposed_chart() -> None:
+    """It lies where the patches of a chart the other way round would be."""
+    photo = encoded_photo(np.array([0.8, 0.7, 0.5]))
+    pixels = np.moveaxis(photo.pixels, 0, -1).copy()
+    for row in np.rint(CHART.centres[:, 0]).astype(int):
+        pixels[row - SIDE // 2 : row - SIDE // 2 + 3] = 255
+    glaring = calibrate(pixels, CHART)
+    assert glaring.means == calibrate(photo, CHART).means
+
+
 WIDE = {"Display P3": (12, 13), "BT.2020": (9, 1)}
 """Primaries and curve of H.273."""
 ORANGE = 6

@@ -7,7 +7,7 @@ are known, in the order of their kind of chart.
 import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
@@ -185,23 +185,16 @@ class Chart:
 def chart_colours(photo: Photo, chart: Chart) -> Points:
     """(n, 3): the median of each patch, in linear shares of full scale.
 
-    Those of a photo in Display P3 or Adobe RGB may lie outside sRGB.
-
-    Raises
-    ------
-    PhotoError
-        If a patch lies outside the photo, or is clipped.
+    Those of a photo in Display P3 or Adobe RGB may lie outside sRGB. Raises `PhotoError` if a patch
+    lies outside the photo.
     """
-    half = chart.window // 2
-    rows, columns = photo.shape
-    colours = []
-    for name, (row, column) in zip(chart.patches, np.rint(chart.centres).astype(int), strict=True):
-        if not (half <= row < rows - half and half <= column < columns - half):
-            raise PhotoError(
-                f"Expected the chart within {rows} rows x {columns} columns, got its patch "
-                f"{name!r} at row {row}, column {column}. Check the corners."
-            )
-        part = photo.cropped((row - half, row + half + 1, column - half, column + half + 1))
+    parts = (part.light().reshape(3, -1).astype(np.float64) for _, part in _patches(photo, chart))
+    return np.stack([np.median(part, axis=1) for part in parts])
+
+
+def check_exposure(photo: Photo, chart: Chart) -> None:
+    """Refuse a *photo* in which a patch of the *chart* is clipped. Raises `PhotoError`."""
+    for name, part in _patches(photo, chart):
         clipped = float(part.at_full_scale(_CLIPPED).mean())
         if clipped > _MOST_CLIPPED:
             raise PhotoError(
@@ -209,8 +202,20 @@ def chart_colours(photo: Photo, chart: Chart) -> Points:
                 f"its patch {name!r} should be. There may be no chart here; if there is, expose it "
                 "less."
             )
-        colours.append(np.median(part.light().reshape(3, -1).astype(np.float64), axis=1))
-    return np.stack(colours)
+
+
+def _patches(photo: Photo, chart: Chart) -> Iterator[tuple[str, Photo]]:
+    """The name of each patch, and the pixels that are read of it; raises as `chart_colours`."""
+    half = chart.window // 2
+    rows, columns = photo.shape
+    for name, (row, column) in zip(chart.patches, np.rint(chart.centres).astype(int), strict=True):
+        if not (half <= row < rows - half and half <= column < columns - half):
+            raise PhotoError(
+                f"Expected the chart within {rows} rows x {columns} columns, got its patch "
+                f"{name!r} at row {row}, column {column}. Check the corners."
+            )
+        part = photo.cropped((row - half, row + half + 1, column - half, column + half + 1))
+        yield name, part
 
 
 def projective(source: Points, target: Points) -> Points:

@@ -20,7 +20,7 @@ import numpy as np
 
 from napari_mst.base.arrays import Doubles, Mask
 from napari_mst.base.errors import PhotoError
-from napari_mst.calibration.chart import CHARTS, Chart, chart_colours
+from napari_mst.calibration.chart import CHARTS, Chart, chart_colours, check_exposure
 from napari_mst.calibration.corrections import recoloured, sha256_after
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import BY_CHART
@@ -257,6 +257,7 @@ def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
     # patches decide.
     off = np.abs(logs - np.median(logs, axis=1, keepdims=True))
     best = int(off.mean(axis=(1, 2)).argmin())
+    check_exposure(photo, arrangements[best])
     colours = seen[best]
     every = np.arange(len(chart.patches))
     allowed = every != unused
