@@ -1,7 +1,8 @@
-"""Fit the default kernel of `napari_mst.references` to simulated scenes, and print it.
+"""Fit the default kernels of `napari_mst.references` to simulated scenes, and print them.
 
-`python -m lab.benchmarks.fit_reference_spectra [--scenes 160] [--size 128]`
+    python -m lab.benchmarks.fit_reference_spectra [--scenes 160] [--size 128] [--photos]
 
+With --photos they are those of `mstpp-photo`, on photos as cameras make them of these scenes.
 
 A real scene differs from a plain simulated one: its materials are related, they vary within an
 object, and the instrument that measures the truth has a gain and stray light of its own. All of
@@ -20,11 +21,13 @@ import torch
 from torch import Tensor
 
 from lab.benchmarks import common
+from lab.ordinary_photos import draw_processing, photograph_scene
 from lab.simulated import Curriculum, SceneSimulator
 from napari_mst.base.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.metrics import CORE_MEAN, core_pixels
 from napari_mst.models import load_model
+from napari_mst.models.cards import PHOTOGRAPHED
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.references.process import (
@@ -123,21 +126,27 @@ def disturbed(cube: Doubles, random: np.random.Generator) -> Singles:
     return (cube * np.exp(logs) + stray + noise).clip(0, 1.5).astype(np.float32)
 
 
-def samples(count: int, size: int, seed: int) -> list[Sample]:
-    """Samples of *count* scenes."""
+def samples(count: int, size: int, seed: int, of_cameras: bool = False) -> list[Sample]:
+    """Samples of *count* scenes, exactly rendered or photographed as cameras do."""
     random = np.random.default_rng(seed)
     simulator = RelatedMaterials(
         seed, size, held_out=True, curriculum=Curriculum(degraded=0, grain=1e-5)
     )
-    model = Reconstructor(load_model("pixelwise-srgb"), "cpu")
+    model = Reconstructor(load_model(PHOTOGRAPHED if of_cameras else "pixelwise-srgb"), "cpu")
+    draws = torch.Generator().manual_seed(seed)
     found: list[Sample] = []
     while len(found) < count:
         truth = disturbed(simulator.draw(1)[1][0].double().numpy(), random)
         if core_pixels(truth).mean() < LEAST_BRIGHT:
             continue
-        light = render_srgb(truth, GRID).clip(0, 1)
-        photo = np.rint(np.moveaxis(linear_to_srgb(light), 0, -1) * 255).astype(np.uint8)
-        found.append(sampled(truth, model.reconstruct(photo).data, random))
+        if of_cameras:
+            processing = draw_processing(1, draws, held_out=True, kind="camera")
+            photo, truth = photograph_scene(truth, processing, draws)
+        else:
+            light = render_srgb(truth, GRID).clip(0, 1)
+            photo = np.rint(linear_to_srgb(light) * 255).astype(np.uint8)
+        estimate = model.reconstruct(np.moveaxis(photo, 0, -1)).data
+        found.append(sampled(truth, estimate, random))
     return found
 
 
@@ -260,15 +269,16 @@ def main() -> None:
     parser.add_argument("--scenes", type=int, default=160)
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--seed", type=int, default=76)
+    parser.add_argument("--photos", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    drawn = samples(options.scenes, options.size, options.seed)
+    drawn = samples(options.scenes, options.size, options.seed, options.photos)
     print(f"error of the estimate: {np.mean([scene.error for scene in drawn]):.4f}", flush=True)
     kernel, bands = scaled(fitted(drawn), drawn)
     for name, value in asdict(kernel).items():
         print(f"    {name}={value:.3g},")
     print(np.array2string(bands, precision=2, separator=", "))
-    unseen = samples(BAND_SCENES, options.size, options.seed + 1)
+    unseen = samples(BAND_SCENES, options.size, options.seed + 1, options.photos)
     print(f"band factor, with the defaults in use: {band_factor(unseen):.2f}")
 
 

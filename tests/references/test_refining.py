@@ -183,6 +183,25 @@ def test_one_spot_tells_little_of_other_brightnesses() -> None:
     assert KERNEL(darker, alone.features) / KERNEL.own(alone.features) > 0.75
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_known_spectra_tell_the_brightness_of_a_photo_of_unknown_exposure(
+    scene: Scene, count: int
+) -> None:
+    """The error that all pixels share: 1 where it stays, 0 where it is gone."""
+    dark = np.asarray(scene.cube.data) * np.float32(0.6)
+    past = scene.cube.provenance
+
+    def left(band: dict[str, Any]) -> float:
+        provenance = replace(past, correction="", error_band={**past.error_band, **band})
+        cube = replace(scene.cube, data=dark, provenance=provenance)
+        better = refine(cube, scene.photo, scene.references(*SPOTS[:count]))
+        return float(np.log(np.median(scene.truth / np.asarray(better.data))) / -np.log(0.6))
+
+    assert abs(left({"brightness": [0.7, 1.6]})) < 0.15
+    if count == 1:  # it may be that of a material, where the exposure is known
+        assert left({}) > 0.3
+
+
 def test_no_correction_goes_beyond_a_factor_of_e_squared() -> None:
     far = Spots(np.zeros((1, 6)), np.outer([1], np.linspace(-9, 9, 31)), np.zeros(1))
     shift = posterior(KERNEL, far, np.ones(31)).shift(far.features)

@@ -121,7 +121,7 @@ def consistent(spots: Spots, wavelengths: Doubles, is_trusted: Sequence[bool]) -
     if not _MANY < len(spots) <= EXACT:
         return kept
     kernel = fitted_kernel(spots)
-    scale = scaled_bands(kernel, spots, band_scale(wavelengths))
+    scale = scaled_bands(kernel, spots, band_scale(wavelengths, spots.prior))
     while len(kept) > _MANY:
         few = spots[kept]
         predicted, variance = leave_one_out(kernel, few)

@@ -22,6 +22,9 @@ from napari_mst.references import refinement_record
 from napari_mst.references.colour_views import ColourView, moved_to_photo, photo_of, spread, view_of
 from napari_mst.references.contradictions import ContradictingSpectra, checked, consistent
 from napari_mst.references.process import (
+    KERNEL,
+    OF_PHOTO,
+    Kernel,
     Posterior,
     Spots,
     band_scale,
@@ -166,7 +169,7 @@ def learnt_from(
 ) -> Learnt:
     """The correction of *cube* by *spots*: of *references*, or the blocks of a coarse cube."""
     kernel = fitted_kernel(spots)
-    scale = scaled_bands(kernel, spots, band_scale(cube.wavelengths))
+    scale = scaled_bands(kernel, spots, band_scale(cube.wavelengths, spots.prior))
     share = reach(kernel, spots)
     if references:
         scale = scale * misjudged(kernel, spots, scale, share)
@@ -240,7 +243,13 @@ def spots_at(
     """Spots at *pixels* (n, 2), whose spectra (n, B) are *true*, and an *estimate* in *cube*."""
     places = pixels / max(cube.shape[1:])
     features = features_of_spectra(estimate, places, cube.wavelengths)
-    return Spots(features, without_gaps(errors_of(true, estimate)), np.array([*noise]))
+    errors = without_gaps(errors_of(true, estimate))
+    return Spots(features, errors, np.array([*noise]), prior_of(cube))
+
+
+def prior_of(cube: SpectralCube) -> Kernel:
+    """The kernel of the errors of *cube* before any is known."""
+    return OF_PHOTO if "brightness" in cube.provenance.error_band else KERNEL
 
 
 def with_history(

@@ -18,7 +18,6 @@ from napari_mst.cube import SpectralCube
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.references.colour_views import photo_of
 from napari_mst.references.process import (
-    KERNEL,
     Kernel,
     Spots,
     drawn,
@@ -27,7 +26,7 @@ from napari_mst.references.process import (
     posterior,
 )
 from napari_mst.references.reference_spectrum import ReferenceSpectrum, check_references
-from napari_mst.references.refining import check_cube, spots_of
+from napari_mst.references.refining import check_cube, prior_of, spots_of
 
 MOST = 256
 """Suggestions at a time."""
@@ -87,7 +86,7 @@ def suggest_measurements(
     candidates = _spaced(measurable, _CANDIDATES)
     targets = _spaced(lit, _TARGETS)
     spots = spots_of(cube, reference_spectra) if reference_spectra else None
-    kernel = KERNEL if spots is None else fitted_kernel(spots)
+    kernel = prior_of(cube) if spots is None else fitted_kernel(spots)
     at, unevenness = _window_features(cube, candidates)
     design = Design(kernel, at, _window_features(cube, targets, half=0)[0], unevenness, spots)
     chosen = list[int]()
