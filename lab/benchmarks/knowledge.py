@@ -3,13 +3,16 @@
     python -m lab.benchmarks.knowledge CAVE_FOLDER [--charts FOLDER] [--model NAME ...]
 
 Photos are those by a camera of `lab.benchmarks.ordinary`, two of each scene, with a ColorChecker
-Classic laid into a corner, which does not count. Known is nothing; its grey of reflectance 0.19;
-all its six greys; four spectra of the scene; or the chart. The two real photos of --charts judge on
-the 18 patches that are no greys, but for the chart, which they need themselves.
+Classic laid into a corner, which does not count. With --chart-exposure they are exposed for the
+chart, as somebody who lays one in would do: half as much until none of its patches clips. Known is
+nothing; its grey of reflectance 0.19; all its six greys; four spectra of the scene; or the chart.
+Patches either correct the photo or are reference spectra of its cube. The two real photos of
+--charts judge on the 18 patches that are no greys, but for the chart, which they need themselves.
 """
 
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +47,8 @@ SIDE = 20  # pixels of a patch; 10 at half size
 GREYS = range(18, 24)
 ONE = 21
 SPECTRA = 4
+WINDOW = 5
+CHART = np.asarray(CHARTS["classic"].reflectances)
 
 Way = Callable[["Known", Reconstructor], SpectralCube]
 
@@ -73,6 +78,17 @@ def with_greys(references: Known, reconstructor: Reconstructor, patches: list[in
     return reconstructor.reconstruct(scale.corrected(references.photo))
 
 
+def with_patches(
+    references: Known, reconstructor: Reconstructor, patches: list[int]
+) -> SpectralCube:
+    """The cube that these patches corrected, as reference spectra."""
+    spots = [
+        ReferenceSpectrum(round(row), round(column), Spectrum(GRID, CHART[patch]), WINDOW)
+        for patch, (row, column) in zip(patches, references.centres[patches], strict=True)
+    ]
+    return refine(reconstructor.reconstruct(references.photo), references.photo, spots)
+
+
 def with_spectra(references: Known, reconstructor: Reconstructor) -> SpectralCube:
     """The cube that the spectra of the spots corrected."""
     return refine(reconstructor.reconstruct(references.photo), references.photo, references.spots)
@@ -93,6 +109,9 @@ WAYS: dict[str, Way] = {
     "six greys": lambda references, reconstructor: with_greys(references, reconstructor, [*GREYS]),
     "four spectra": with_spectra,
     "chart": with_chart,
+    "one grey, as a reference": lambda known, model: with_patches(known, model, [ONE]),
+    "six greys, as references": lambda known, model: with_patches(known, model, [*GREYS]),
+    "chart, as references": lambda known, model: with_patches(known, model, [*range(24)]),
 }
 
 
@@ -108,20 +127,32 @@ def with_chart_laid_in(cube: Array) -> tuple[Array, Array]:
     return laid, np.array(centres)
 
 
-def known_photos(folder: Path) -> Iterator[tuple[Known, Array]]:
-    """Photos with what is known of them, and what they show; NaN where the chart lies."""
+def known_photos(folder: Path, for_chart: bool) -> Iterator[tuple[Known, Array]]:
+    """Photos with what is known of them, and what they show; 0 where the chart lies."""
     for scene in read_scenes(folder):
         random = torch.Generator().manual_seed(SEED + zlib.crc32(scene.name.encode()))
         processing = draw_processing(PHOTOS, random, held_out=True, kind="camera")
         laid, centres = with_chart_laid_in(scene.cube)
         for index in range(PHOTOS):
-            codes, truth = photograph_scene(laid, processing.of(index), random)
+            one = processing.of(index)
+            codes, truth = photograph_scene(laid, one, random)
             step = laid.shape[1] // truth.shape[1]
+            while for_chart and is_clipped(codes, (centres + 0.5) / step - 0.5):
+                one = replace(one, aim=one.aim / 2)
+                codes, truth = photograph_scene(laid, one, random)
             truth = truth.copy()
             truth[:, : (4 * SIDE + 4) // step + 1, : (6 * SIDE + 4) // step + 1] = 0
             photo = Photo.from_array(np.moveaxis(codes, 0, -1))
             spots = spots_of(truth, SEED + index)
             yield Known(photo, (centres + 0.5) / step - 0.5, spots), truth
+
+
+def is_clipped(codes: Array, centres: Array) -> bool:
+    """True if a patch of the chart is clipped."""
+    return any(
+        (codes[:, row - 2 : row + 3, column - 2 : column + 3] >= 250).any()
+        for row, column in np.rint(centres).astype(int)
+    )
 
 
 def spots_of(truth: Array, seed: int) -> list[ReferenceSpectrum]:
@@ -142,10 +173,10 @@ def sides_of(cube: SpectralCube) -> tuple[Array, Array] | None:
     return np.asarray(lower.data), np.asarray(upper.data)
 
 
-def judge(way: Way, reconstructor: Reconstructor, folder: Path) -> Tally:
+def judge(way: Way, reconstructor: Reconstructor, photos: list[tuple[Known, Array]]) -> Tally:
     """The errors on simulated photos."""
     tally = Tally()
-    for references, truth in known_photos(folder):
+    for references, truth in photos:
         cube = way(references, reconstructor)
         tally.add(np.asarray(cube.data), truth, sides_of(cube))
     return tally
@@ -176,15 +207,21 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--charts", type=Path)
     parser.add_argument("--model", action="append")
+    parser.add_argument("--chart-exposure", action="store_true")
+    parser.add_argument("--known", action="append", choices=[*WAYS], help="only these rows")
     options = parser.parse_args()
     print("| model | known | MRAE | after one gain | SAM | held, least band | charts |")
     print("|---|---|---|---|---|---|---|")
+    photos = [*known_photos(options.folder, options.chart_exposure)]
     for name in options.model or ("mstpp-srgb",):
         reconstructor = Reconstructor(load_model(name), "cpu")
-        for title, way in WAYS.items():
-            tally = judge(way, reconstructor, options.folder)
+        for title in options.known or WAYS:
+            way = WAYS[title]
+            if title == "chart" and not options.chart_exposure:
+                continue  # refused, where a patch is clipped
+            tally = judge(way, reconstructor, photos)
             real = ""
-            if options.charts and title not in ("four spectra", "chart"):
+            if options.charts and not title.startswith(("four spectra", "chart")):
                 tallies = judge_charts(way, reconstructor, options.charts)
                 real = "; ".join(str(each).rstrip(" |").replace(" |", ",") for each in tallies)
             print(f"| `{name}` | {title} | {tally} {real} |", flush=True)
