@@ -23,7 +23,7 @@ from torch import Tensor, nn
 import napari_mst as nm
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.illuminants import colour_weights
-from napari_mst.models.cards import CAMERA, FACTOR
+from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, PHOTOGRAPHED, RENDERED
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.reconstruction.model_intervals import PIXELWISE, instrument_error
 
@@ -31,9 +31,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 
 MODELS = {
-    PIXELWISE: "Pixel by pixel, at once",
-    "mstpp-srgb": "MST++, within a minute or two",
+    PHOTOGRAPHED: "MST++ for photos: finds light and exposure",
+    RENDERED: "MST++ for rendered images",
+    PIXELWISE: "Rendered images, pixel by pixel, at once",
 }
+"""The models of the page and their titles there, the default first."""
 LAMPS = {
     "D65": "daylight (D65)",
     "A": "a light bulb (A)",
@@ -132,6 +134,7 @@ def _model(name: str, title: str, folder: Path) -> dict[str, object]:
         "multiple": model.network.program().multiple,
         "factor": list(model.card.error_band[FACTOR]),
         "doubt": list(model.card.error_band[CAMERA]),  # a browser does not say what it decoded
+        "brightness": [model.card.error_band.get(name, (1.0,))[0] for name in BRIGHTNESS],
     }
 
 

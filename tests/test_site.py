@@ -108,7 +108,7 @@ def click(browser: Any, row: int, column: int, height: int, width: int) -> None:
 
 def expected(photo: Any = ROOT / "sample_data" / "coffee.jpg") -> nm.SpectralCube:
     """The cube of the network alone: the page neither denoises nor corrects colours."""
-    model = nm.load_model("pixelwise-srgb")
+    model = nm.load_model("mstpp-photo")
     alone = nm.Reconstructor(model, "cpu", denoise="off", correct_colour=False)
     return alone.reconstruct(photo)
 
@@ -283,7 +283,7 @@ def test_transparent_pixels_are_unknown(page: Any, downloads: Path, tmp_path: Pa
         ("ort.wasm.bundle.min.mjs", "The network did not load"),
         ("ort-wasm-simd-threaded.wasm", "The network did not load"),
         ("worker.js", "The network did not load"),
-        ("pixelwise-srgb.onnx", "The network did not load"),
+        ("mstpp-photo.onnx", "The network did not load"),
         ("tables.json", "The page did not load as a whole"),
         ("network.js", "The page did not load as a whole"),
     ],

@@ -55,9 +55,10 @@ export async function sides(spectrum, model, tables) {
   const colour = tables.response[0].map((_, c) => spectrum.reduce((sum, value, b) => sum + value * tables.response[b][c], 0));
   const [lower, middle, upper] = split((await run(tables.distances, Float32Array.from(colour), 1, 1)).values);
   const away = (b, distance) => Math.hypot(model.factor[b] * distance, model.doubt[b] * spectrum[b]) + tables.instrument[b];
+  const [darker, brighter] = model.brightness;
   return {
-    lower: spectrum.map((value, b) => Math.max(value - away(b, middle[b] - lower[b]), 0)),
-    upper: spectrum.map((value, b) => value + away(b, upper[b] - middle[b])),
+    lower: spectrum.map((value, b) => darker * Math.max(value - away(b, middle[b] - lower[b]), 0)),
+    upper: spectrum.map((value, b) => brighter * (value + away(b, upper[b] - middle[b]))),
   };
 }
 
