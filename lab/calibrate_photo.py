@@ -2,8 +2,9 @@
 
 Photos are those of pixel sets whose spectra and cameras no training photo has. For the shape, each
 photo is scaled by its one best gain; then the doubt of each band is the least that lets the
-interval hold `HELD` of the values. For the brightness, the factors hold `LEVELS_HELD` of the gains.
-Real scenes and cameras differ from simulated ones, hence more than nine in ten.
+interval hold `HELD` of the values. The brightness then widens it, by the two factors between which
+a share of the gains lies: the least share that lets the whole interval hold `HELD` of the values,
+too. Real scenes and cameras differ from simulated ones, hence more than nine in ten.
 
 Letters: N photos, P pixels, B bands.
 """
@@ -23,10 +24,10 @@ from napari_mst.models import load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR
 from napari_mst.models.seal import write_weights
 from napari_mst.photo.cameras import GRID
-from napari_mst.reconstruction.model_intervals import instrument_error, margins
+from napari_mst.reconstruction.model_intervals import half_widths, instrument_error, margins
 
 HELD = 0.955
-LEVELS_HELD = 0.9
+LEVELS = np.arange(0.0, 1.0, 0.02)
 PHOTOS = 512
 PIXELS = 192
 SEED = 31
@@ -50,14 +51,29 @@ def photo_interval(network: Any, photos: int = PHOTOS) -> dict[str, tuple[float,
     shape = true / gains[:, None, None]
     counted = lit & is_known[:, None]
     needed = _needed_doubts(shape[counted].T, spectra[counted].T)
-    rest = (1 - LEVELS_HELD) / 2
-    low, high = np.quantile(gains[is_known], (rest, 1 - rest))
+    doubts = np.quantile(needed, HELD, axis=1).clip(0, _MOST).round(3)
+    band = {"factor": [1.0], "doubt": doubts.tolist()}
+    found = spectra[counted].T[..., None].astype(np.float32)
+    below, above = (side[..., 0] for side in half_widths(found, band, GRID))
+    sides = (found[..., 0] - below).clip(0), found[..., 0] + above
+    low, high = _brightness(gains[is_known], true[counted].T, sides)
     return {
         FACTOR: (1.0,) * len(GRID),
-        CAMERA: tuple(np.quantile(needed, HELD, axis=1).clip(0, _MOST).round(3).tolist()),
-        BRIGHTNESS[0]: (round(min(float(low), 1.0), 3),),
-        BRIGHTNESS[1]: (round(max(float(high), 1.0), 3),),
+        CAMERA: tuple(doubts.tolist()),
+        BRIGHTNESS[0]: (low,),
+        BRIGHTNESS[1]: (high,),
     }
+
+
+def _brightness(gains: Any, true: Any, sides: tuple[Any, Any]) -> tuple[float, float]:
+    """The factors on the *sides* (B, n) of the shape with which they just hold *true* (B, n)."""
+    low = high = 1.0
+    for share in LEVELS:
+        low, high = np.quantile(gains, ((1 - share) / 2, (1 + share) / 2)).round(3).tolist()
+        low, high = min(low, 1.0), max(high, 1.0)
+        if ((true >= low * sides[0]) & (true <= high * sides[1])).mean() >= HELD:
+            break
+    return low, high
 
 
 def _needed_doubts(true: Any, spectra: Any) -> Any:

@@ -21,7 +21,7 @@ BUNDLED = {
     "mstpp-camera.safetensors": "ad7d2b81e1227097e0496d174de39907ed5fb2a93de312ecc39884a32618684d",
     "mstpp-hybrid.safetensors": "3cc0e282337a861d38d5f674f80a47892d0255cce2acfb06ae709f27ac3a4a7f",
     "mstpp-mixed.safetensors": "fdacd9a6f756fc11b46a24109b0aa41c5a3285462d8ad61b0a550fad7da8eb46",
-    "mstpp-photo.safetensors": "f864a854d0c854a55c844367d23c60fc9bff26f3f5ece7e77235c62f54094601",
+    "mstpp-photo.safetensors": "b30709cc0ba13f7f5f1d60ccd279c8ead0b58a9ed46c01745e61873b0743e410",
     "mstpp-srgb.safetensors": "d54c3763ca6759193db65a93a8386274b38e17f29ccbf9a917fca48395e39cf8",
     "pixelwise-srgb.safetensors": (
         "a86a5c4781f7c723ea6083181d79f95c51ebe052cf6426c55cecd01f27c265de"
