@@ -418,8 +418,8 @@ def test_an_axis_of_one_time_falls_away(tmp_path: Path) -> None:
     stored = FLOATS[None, :, :, :3]
     array = xarray.DataArray(stored, at, ("time", "y", "x", "wavelength"), "r")
     array.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    chunks = {"r": {"chunksizes": (1, 2, 2, 2)}}
-    array.to_netcdf(tmp_path / "b.nc", engine="h5netcdf", encoding=chunks)
+    chunked = {"chunksizes": (1, 2, 2, 2)}
+    array.to_netcdf(tmp_path / "b.nc", engine="h5netcdf", encoding={"r": chunked})
     array.to_zarr(tmp_path / "a.zarr", consolidated=False)
     for name in ("a.nc", "b.nc", "a.zarr"):
         cube = read_cube(tmp_path / name)

@@ -202,7 +202,7 @@ def test_the_place_of_a_foreign_file_is_what_gdal_sees(tmp_path: Path, way: str)
     assert place.code == crs.to_epsg()
 
 
-SCALES = {"Vnir": np.float32([-0.25, 0.25]), "Swir": np.float32([0.0, 1.0])}
+SCALES = {"Vnir": (np.float32(-0.25), np.float32(0.25)), "Swir": (np.float32(0), np.float32(1))}
 """The reflectances that 0 and 65535 stand for in each cube of PRISMA."""
 
 

@@ -125,10 +125,10 @@ def numbered_rows(rows: Sequence[TableRow], _: str) -> list[TableRow] | None:
     start = first_numeric(rows)
     if not start:
         return None
-    body, _ = without_text_below(rows[start:])
-    number, title = rows[start - 1]
+    body = without_text_below(rows[start:])[0]
+    number, heading = rows[start - 1]
     # R's write.table gives the column of its row names no heading.
-    title = ["", *title] if len(body[0][1]) == len(title) + 1 else title
+    title = ["", *heading] if len(body[0][1]) == len(heading) + 1 else heading
     counts = [value_of(cells[0]) for _, cells in body]
     counted = [list(range(first, first + len(body))) for first in (0, 1)]
     if len(title) < _FEWEST or counts not in counted or not _OF_PAIRS.search(title[1].strip()):

@@ -57,7 +57,7 @@ class PatchGroup(NamedTuple):
     """The patches of a group: their places as byte offsets, and how a plane lies in memory."""
 
     places: int
-    count: int
+    count: int  # type: ignore[assignment] # nobody counts in a group of numbers
     row: int
     plane: int
 
@@ -273,7 +273,7 @@ def _filter_of(channels: int) -> _Filter:
         shift = channel * group.plane
         count = np.float32(group.count)
         gather(tile.guide + shift, group, scratch.guide)
-        average(scratch.guide, group, ONE / count, scratch.mean)
+        average(scratch.guide, group, ONE / count, scratch.mean)  # type: ignore[arg-type] # float32
         centre(scratch.guide, group, scratch.mean)
         multiply(scratch.guide, group, ONE / larger(count - ONE, ONE), scratch.filter)
         matrix = floats(scratch.filter, numbers * width)

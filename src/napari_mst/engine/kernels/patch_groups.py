@@ -45,7 +45,7 @@ class Stage(NamedTuple):
     """
 
     channels: int
-    count: int
+    count: int  # type: ignore[assignment] # nobody counts in a group of numbers
     fewest: int
     flat: int
     ridge: int
