@@ -128,6 +128,7 @@ class AttentionRecord:
     =========  =======================================================
     attention  (h, d, d) float32, 0-1, of each block; rows add up to 1
     logits     (h, d, d) float32, of any sign
+    rollouts   (C, C) float32, 0-1, of each stage
     =========  =======================================================
 
     Examples

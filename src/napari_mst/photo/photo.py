@@ -96,6 +96,7 @@ class Photo:
                           linear 0-65535
     rows()                (3, rows, W) float32 0-1; floats may exceed 1
     light()               (3, rows, W) float32, linear; below 0 or above 1 where outside sRGB
+    at_full_scale()       (H, W) bool
     extrema()             0-1; floats may exceed 1
     cropped(), sampled()  as stored
     in_srgb()             as stored; floats 0-1
@@ -109,6 +110,8 @@ class Photo:
     ((4, 6), 'srgb', 255.0)
     >>> round(photo.extrema()[1], 3), photo.rows(0, 1, linear=True)[:, 0, 0].round(3)
     (0.502, array([0.216, 0.216, 0.216], dtype=float32))
+    >>> round(photo.light().max().item(), 3), photo.at_full_scale(0.99).any().item()
+    (0.216, False)
     >>> photo.cropped((0, 2, 0, 3)).shape, photo.reduced(6).shape, photo.sampled(1, 2).shape
     ((2, 3), (2, 3), (2, 2))
     """
