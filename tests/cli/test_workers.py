@@ -158,7 +158,7 @@ def test_only_this_run_can_connect_to_its_workers(client: Any) -> None:
     others = distributed.Security.temporary()
     for address, security in ((plain, None), (client.scheduler.address, others)):
         with pytest.raises(OSError, match=r"Timed out|in"):
-            distributed.Client(address, security=security, timeout=1)
+            distributed.Client(address, security=security, timeout=1, set_as_default=False)
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     listening = [
         place
@@ -267,7 +267,10 @@ def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(tmp_path: Path) -
         ) as workers,
     ):
         ending = making.ended(
-            distributed.Client(workers.scheduler_address), "one", "two", "endless"
+            distributed.Client(workers.scheduler_address, set_as_default=False),
+            "one",
+            "two",
+            "endless",
         )
         next(ending)
         workers.close()

@@ -25,6 +25,7 @@ from tests.plugin.spectra.probe import choose
 from napari_mst import read_cube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.cube.spectrum import Spectrum
+from napari_mst.plugin.files.preferences import prefer_own_reader
 from napari_mst.plugin.jobs.worker import JobWorker, _Listeners
 from napari_mst.plugin.metamers import dock as metamers_dock
 from napari_mst.plugin.metamers.metamer_model import ColourCodes
@@ -138,6 +139,8 @@ def test_a_photo_is_reconstructed_picked_and_saved(
     Mouse(window, qtbot).click(4, 7)
     qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
     np.testing.assert_allclose(curve(spectra), make_cube().data[:, 4, 7])
+    # Done once in a process, when the plugin is activated; the settings are those of this test.
+    prefer_own_reader()
     for name, reader in (("cube.hdr", PLUGIN), ("cube.tif", None)):
         window.layers.save(str(tmp_path / name), selected=True, plugin=PLUGIN)
         saved = read_cube(tmp_path / name)

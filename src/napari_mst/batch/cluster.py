@@ -98,7 +98,8 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
                 silence_logs=logging.CRITICAL,
                 scheduler_kwargs={"allowed_failures": TRIES - 1},
             ) as cluster,
-            Client(cluster) as client,
+            # dask of the same program, as xarray's, is not to use it.
+            Client(cluster, set_as_default=False) as client,
         ):
             yield client, free_host_memory() // workers
 
@@ -124,8 +125,13 @@ def _client_of(scheduler: str) -> Client:
                 address=None if is_file else scheduler,
                 scheduler_file=scheduler if is_file else None,
                 timeout=TIMEOUT,
+                set_as_default=False,
             )
-            client.wait_for_workers(1, timeout=TIMEOUT)
+            try:
+                client.wait_for_workers(1, timeout=TIMEOUT)
+            except BaseException:
+                client.close()
+                raise
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         raise ClusterError(
             f"Expected a scheduler with workers at {shown(scheduler)}, got: {shown(error, 120)}. "

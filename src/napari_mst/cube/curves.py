@@ -262,7 +262,8 @@ def stated_power(unit: str, values: Doubles) -> tuple[int | None, str]:
     Headers keep the unit of another file: no image is taken at 500 um, nor at 0.5 nm.
     """
     power, by_range = power_of(unit), power_by_range(values)
-    if power is None or not ((power > 0 and by_range == 0) or (power == 0 and by_range)):
+    is_um = by_range and bool(((values >= 0.3) & (values <= 20)).all())
+    if power is None or not ((power > 0 and by_range == 0) or (power == 0 and is_um)):
         return power, ""
     meant = "um" if by_range else "nm"
     return by_range, f"The wavelengths are in {meant}, although the file says {unit}."

@@ -374,7 +374,8 @@ def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() ->
 
 @needs_numba
 @pytest.mark.parametrize(
-    ("kept", "processes"), [((), ["0", "1", "2"]), (("apply_block",), ["1", "2"]), (None, [])]
+    ("kept", "processes"),
+    [((), ["0", "1", "2", "3"]), (("apply_block",), ["1", "2", "3"]), (None, [])],
 )
 def test_only_groups_of_kernels_that_are_not_on_disk_are_compiled_ahead_and_once(
     kept: tuple[str, ...] | None, processes: list[str], monkeypatch: pytest.MonkeyPatch
