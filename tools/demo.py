@@ -6,6 +6,7 @@ its own, as `make demo` does: napari keeps the size of a window that is closed i
 """
 
 import argparse
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,8 @@ def wait_until(is_done: Callable[[], bool]) -> None:
     """Let Qt work until *is_done* returns True."""
     while not is_done():
         QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 50)
+        # Without a rest, asking takes Python's lock from the threads that it waits for.
+        time.sleep(0.02)
     QApplication.processEvents()
 
 
