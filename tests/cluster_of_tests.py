@@ -24,6 +24,8 @@ def cluster_of_two() -> Iterator[Any]:
             "distributed.comm.tls.client.cert": security.tls_client_cert,
             "distributed.comm.tls.client.key": security.tls_client_key,
         }
+        # xarray of the same program would compute on the workers, and fail when they are gone.
+        assert config.get("scheduler", None) is None
         with config.set(tls):
             yield client
     assert set(os.environ) <= before  # which other processes would inherit
