@@ -1,4 +1,4 @@
-"""What the user says of how photos were taken: their camera, light, white and chart."""
+"""The acquisition of photos as the user states it: camera, light, white and chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -118,7 +118,7 @@ def denoised_pixels(
 
 
 def denoised_where_read(photo: Photo, how: NLBayes) -> Lazy:
-    """As `denoised_pixels` of all of *photo*: computed where they are read, and kept."""
+    """Denoise all of *photo* like `denoised_pixels`, where pixels are read, and keep them."""
 
     def read(channels: range, rows: range, columns: range) -> Array:
         window = Window(rows.start, rows[-1] + 1, columns.start, columns[-1] + 1)

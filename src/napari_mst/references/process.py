@@ -124,7 +124,7 @@ OF_PHOTO = Kernel(
     place_colour=5.0,
     noise=0.02,
 )
-"""The same for a photo whose brightness is unknown: an error common to all pixels of 45 %.
+"""The hyperparameters for photos of unknown brightness: all pixels share an error of 45 %.
 
 Round numbers, chosen on other photos of the bench `lab.benchmarks.knowledge` than it judges by.
 `lab.benchmarks.fit_reference_spectra --photos` fits one to simulated scenes, whose noise is too low
@@ -196,7 +196,7 @@ class Spots:
         return kernel(self.features, self.features) + np.diag(kernel.noise + self.noise)
 
     def sample(self, most: int) -> "Spots":
-        """At most *most* spots, drawn evenly from the whole list; always the same.
+        """Draw at most *most* spots evenly from the whole list; always the same.
 
         The first ones would be the top of the image, where the spots are the blocks of a coarse
         cube: a kernel that is fitted to them does not hold further down.
@@ -205,7 +205,7 @@ class Spots:
 
 
 def drawn(count: int, most: int) -> Indices:
-    """At most *most* of the indices below *count*, in order, drawn evenly; always the same."""
+    """Draw at most *most* of the indices below *count* evenly, in order; always the same."""
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, most, replace=False))

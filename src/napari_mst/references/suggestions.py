@@ -170,7 +170,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
 
 
 def _spaced(mask: Mask, count: int) -> Indices:
-    """At most *count* pixels (n, 2) of *mask*, the same ones every time, not on a grid."""
+    """Draw at most *count* pixels (n, 2) of *mask*, the same ones every time, not on a grid."""
     pixels = np.flatnonzero(mask)
     pixels = pixels[drawn(pixels.size, count)]
     return np.stack(np.divmod(pixels, mask.shape[1]), axis=1)

@@ -264,7 +264,7 @@ floats, doubles = _array_at(types.float32), _array_at(types.float64)
 """The array of a count of numbers at an address."""
 
 integers = _array_at(types.int64)
-"""The same of integers."""
+"""The array of a count of integers at an address."""
 
 
 def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given, None]:

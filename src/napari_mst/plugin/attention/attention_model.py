@@ -30,7 +30,7 @@ from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import AttentionError
 from napari_mst.plugin.attention.attention_layers import show_map
 from napari_mst.plugin.jobs.task import Reports
-from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
+from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob, Workspace
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.requests import chosen_photo, references_in, request_of
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
@@ -122,6 +122,13 @@ class AttentionModel:
     def selection(self) -> Selection:
         """The chosen block, head and channels. Raises `AttentionError` before the first run."""
         return Selection(self.chosen.block, self.chosen.head, self.key, self.query)
+
+    def follow(self, workspace: Workspace) -> None:
+        """Look at the newest run of *workspace*, now and later, and forget what it forgets."""
+        for recording in workspace.recordings[-1:]:
+            self.choose_run(recording)
+        workspace.recorded.connect(self.choose_run)
+        workspace.forgotten.connect(lambda: self.forget(workspace.recordings))
 
     def choose_run(self, recording: Recording) -> None:
         """Look at *recording*: at the same head as before, or the one whose weights say most."""

@@ -94,11 +94,7 @@ HELP_HINT = "Read about attention in the documentation, with its formulas, in yo
 def new_attention_model(viewer: ViewerModel) -> AttentionModel:
     """Make what the attention docks of *viewer* share; it looks at the newest run."""
     model = AttentionModel()
-    workspace = workspace_of(viewer)
-    for recording in workspace.recordings[-1:]:
-        model.choose_run(recording)
-    workspace.recorded.connect(model.choose_run)
-    workspace.forgotten.connect(lambda: model.forget(workspace.recordings))
+    model.follow(workspace_of(viewer))
     return model
 
 

@@ -228,7 +228,6 @@ def reconstruct_with_previews(request: Request, reports: Reports) -> SpectralCub
     prepared = reconstructor.prepare(photo)
     device = reconstructor.device
     plan = prepared.plan(reports)
-    rows, columns = prepared.shape
     opens = request.opens(plan)
     running = f"Running on {device.name}: {plan}."
     if opens:
@@ -241,7 +240,7 @@ def reconstruct_with_previews(request: Request, reports: Reports) -> SpectralCub
         reports.preview(cube)
         error = cube.provenance.estimate_error
         reports.say(f"Estimate, off by up to {error:.2%}. Adding up what makes it exact ...")
-    elif rows * columns >= PREVIEW_FROM:
+    elif math.prod(prepared.shape) >= PREVIEW_FROM:
         reports.preview(prepared.preview(reports))
     with record_attention(reconstructor.model) as record:
         cube = prepared.reconstruct_lazy(reports) if opens else prepared.reconstruct(reports)

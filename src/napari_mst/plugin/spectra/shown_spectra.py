@@ -1,4 +1,4 @@
-"""What the spectra docks show of a viewer: one frozen `Snapshot` after another."""
+"""The content of the spectra docks of a viewer: one frozen `Snapshot` after another."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,14 +18,14 @@ from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 
 class ShownSpectra(ViewerHelper):
-    """What is to be seen of the layers of one viewer, and what is to be seen next.
+    """Shows the spectra of the layers of one viewer, snapshot by snapshot.
 
     Attributes
     ----------
     layers
         The layers of the viewer, and everything read of them.
     snapshot
-        What is to be seen, since the last `changed`.
+        The present content, since the last `changed`.
     changed
         Emitted with the new snapshot.
     """
