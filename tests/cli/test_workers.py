@@ -35,9 +35,16 @@ kills = pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is a thing o
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+def client_of_two() -> Iterator[Any]:
     with cluster_of_two() as client:
         yield client
+
+
+@pytest.fixture
+def client(client_of_two: Any) -> Any:
+    # dask starts another worker for each that a test has killed, after that test.
+    client_of_two.wait_for_workers(2, timeout=60)
+    return client_of_two
 
 
 def jobs_named(folder: Path, *names: str) -> list[BatchJob]:
