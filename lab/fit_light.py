@@ -160,7 +160,7 @@ class LightBatches:
         channels, mean_colour = picture(means, brightest)
         patches = channels.unflatten(2, (self._kept, PATCH, PATCH)).movedim(1, 2)
         turned, turned_places = self._turned(patches, places)
-        white = power @ common_response()
+        white = power @ torch.from_numpy(common_response())
         return LightBatch(turned, turned_places, mean_colour, shares, white)
 
     def _draw_lights(self, count: int) -> tuple[Tensor, Tensor]:

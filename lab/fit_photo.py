@@ -31,8 +31,9 @@ from lab.command_options import CommandOptions
 from lab.ordinary_photos import KINDS, Processing, draw_processing, photograph
 from lab.pixel_sets import PixelSets
 from napari_mst.cube.colour import srgb_to_linear
+from napari_mst.networks.forms import BLACK
 from napari_mst.networks.pixelwise import colour_features
-from napari_mst.networks.refining_mst_plus_plus import BLACK, RefiningMSTPlusPlus, encoded
+from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, encoded
 from napari_mst.training.fit import pixelwise_network
 
 _DARK = 0.02  # reflectance below which an error counts as absolute

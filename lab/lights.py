@@ -83,11 +83,13 @@ class LightSimulator:
     def _made_up_leds(self, count: int) -> Tensor:
         """White LEDs (count, 31): those of many drawn whose white is about that of a radiator."""
         radiators = torch.cat([_powers("Planck"), _powers("daylight")])
-        whites = log_ratios(radiators @ common_response())
+        whites = log_ratios(radiators @ torch.from_numpy(common_response()))
         kept: list[Tensor] = []
         while sum(map(len, kept)) < count:
             drawn = self._any_leds(count)
-            off = torch.cdist(log_ratios(drawn @ common_response()), whites).amin(1)
+            off = torch.cdist(log_ratios(drawn @ torch.from_numpy(common_response())), whites).amin(
+                1
+            )
             kept.append(drawn[off < _TINGE])
         leds = torch.cat(kept)[:count]
         return leds / leds.mean(1, keepdim=True)

@@ -86,13 +86,13 @@ def ends_soon() -> Iterator[None]:
 @pytest.fixture
 def models_as_before() -> Iterator[None]:
     """Takes the models that a test makes out of the list again."""
-    from napari_mst.models import cards, checkpoint
+    from napari_mst.models import cards, model
 
     listed = dict(cards._LISTED)
     yield
     cards._LISTED.clear()
     cards._LISTED.update(listed)
-    checkpoint._MADE.clear()
+    model.MADE.clear()
 
 
 @pytest.fixture(scope="session")

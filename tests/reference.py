@@ -210,7 +210,8 @@ def _function(group: str, thing: Any) -> Entry:
 
 def _member(owner: type, member: str) -> list[Entry]:
     """The method or property of *owner*; nothing for the default of a field."""
-    thing = getattr(owner, member)
+    # A field that is made when it is asked for has no default.
+    thing: Any = getattr(owner, member, None)
     is_property = isinstance(thing, property)
     if not (is_property or inspect.isroutine(thing)):
         return []

@@ -31,7 +31,8 @@ from napari_mst.engine.fast_paths.table import FAST_PATHS, fast_path_of
 from napari_mst.engine.run import run
 from napari_mst.formats import FORMATS
 from napari_mst.networks import NETWORKS
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.sections import FormRows, settings_title
 from napari_mst.plugin.reconstruct.setting_rows import SETTINGS

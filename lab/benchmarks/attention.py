@@ -45,8 +45,8 @@ from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
 from napari_mst.networks.attention.kinds import ATTENTIONS
+from napari_mst.networks.module import Network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.networks.network import Network
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network, save
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes

@@ -29,7 +29,8 @@ from napari_mst.base.arrays import Singles
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import exact_products, execute
+from napari_mst.engine.run import execute
+from napari_mst.engine.tensors import exact_products
 from napari_mst.models import load_model
 from napari_mst.models.onnx_file import write_onnx
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus

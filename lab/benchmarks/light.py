@@ -85,7 +85,7 @@ def errors(values, camera, light):
     powers = [told.power, *(each.power for each in told.candidates)]
     whites = [unbalanced_response(camera, "E").T @ power for power in powers]
     grey = shades_of_grey(values)
-    observer = common_response().double().numpy()
+    observer = common_response().astype(np.float64)
     of_sensor = [angle(each, true) for each in (*whites, grey)]
     seen = [power @ observer for power in powers]
     wanted = light_power(light) @ observer

@@ -26,6 +26,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from lab.benchmarks.contender import published_network
 from lab.benchmarks.roofline import Roofline, roofline
 from napari_mst import load_model
+from napari_mst.base.arrays import Array
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.run import run
 from napari_mst.networks.attention import spectral
@@ -160,19 +161,19 @@ def timed(contend: Callable[[], object]) -> Totals:
 
     def watch(
         kernel: type, name: str, products: Callable[[Any, list[int]], int]
-    ) -> Callable[..., Tensor]:
-        def watched(own: Any, *arguments: Any) -> Tensor:
+    ) -> Callable[..., Array]:
+        def watched(own: Any, *arguments: Any) -> Array:
             start = time.thread_time()
             result = call(own, *arguments)
             seconds = time.thread_time() - start
             features = [
-                argument for argument in (*arguments, result) if isinstance(argument, Tensor)
+                argument for argument in (*arguments, result) if isinstance(argument, np.ndarray)
             ]
             channels = [features[0].shape[1], result.shape[1]]
             add(
                 f"{name.format(own)}, {channels[1]}",
                 seconds,
-                result[0, 0].numel() * products(own, channels),
+                result[0, 0].size * products(own, channels),
                 features,
             )
             return result
@@ -180,16 +181,18 @@ def timed(contend: Callable[[], object]) -> Totals:
         call = kernel.__call__
         return watched
 
-    def watched_gram(x: Tensor) -> Tensor:
+    def watched_gram(x: Array) -> Array:
         start = time.thread_time()
         result = gram(x)
         channels = x.shape[1]
-        products = x[0, 0].numel() * channels * (channels + 1) // 2
+        products = x[0, 0].size * channels * (channels + 1) // 2
         add(f"Gram, float64, {channels}", time.thread_time() - start, products, [x])
         return result
 
-    def add(name: str, seconds: float, products: int, features: list[Tensor]) -> None:
-        for i, value in enumerate((seconds, 2 * products, FLOAT * sum(map(torch.numel, features)))):
+    def add(name: str, seconds: float, products: int, features: list[Array]) -> None:
+        for i, value in enumerate(
+            (seconds, 2 * products, FLOAT * sum(each.size for each in features))
+        ):
             totals[name][i] += value
 
     gram = compiled_passes.compiled_gram

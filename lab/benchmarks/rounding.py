@@ -40,7 +40,7 @@ def doubled(module: nn.Module) -> Any:
 
 def exact_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> ComputeWindows:
     """The local part of a block."""
-    block = doubled(passes[0].local.__self__)  # type: ignore[union-attr]
+    block = doubled(passes[0].local.__self__)
 
     def compute(windows: Sequence[Tensor], missing: Sides) -> Tensor:
         top, bottom, left, right = (HALO - side for side in missing)
@@ -54,7 +54,7 @@ def exact_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> 
 
 def exact_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
     """A convolution, and what is added to it."""
-    convolution = table._convolved(passes[0].local)
+    convolution = getattr(passes[0].local, "convolution", passes[0].local)
     weight, bias = convolution.weight.double(), convolution.bias
     bias = None if bias is None else bias.double()
 
@@ -70,7 +70,7 @@ def exact_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype
 
 def exact_up(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
     """Features doubled in size and fused with a skip."""
-    up, fuse = doubled(passes[0].local), table._convolved(passes[1].local).weight.double()  # type: ignore[arg-type]
+    up, fuse = doubled(passes[0].local), passes[1].local.convolution.weight.double()
 
     def compute(windows: Sequence[Tensor], _missing: Sides) -> Tensor:
         both = torch.cat([up(windows[0].double()), windows[1].double()], dim=1)
@@ -81,7 +81,7 @@ def exact_up(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Comp
 
 def exact_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
     """The encoded pixelwise estimate."""
-    network = doubled(table._estimator(passes[0].local))  # type: ignore[arg-type]
+    network = doubled(passes[0].local.__self__.pixelwise)
     return lambda windows, _missing: encoded(network(windows[0].double())).float()
 
 
@@ -102,7 +102,9 @@ EXACT: dict[str, Callable[..., ComputeWindows]] = {
 def with_exact(names: Sequence[str]) -> list[FastPath]:
     """The table of fast paths, with those of *names* computed in float64."""
     return [
-        replace(fast_path, build=EXACT[fast_path.name]) if fast_path.name in names else fast_path
+        replace(fast_path, build=EXACT[fast_path.name], takes_arrays=False)
+        if fast_path.name in names
+        else fast_path
         for fast_path in FAST_PATHS
     ]
 

@@ -30,8 +30,8 @@ from napari_mst.denoising.nl_bayes import NLBayes, denoised_pixels
 from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.run import run
+from napari_mst.networks.module import Network
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
-from napari_mst.networks.network import Network
 from napari_mst.photo.photo import Photo
 
 CPU = torch.device("cpu")

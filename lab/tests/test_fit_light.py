@@ -108,7 +108,7 @@ def test_the_learning_rate_rises_is_held_and_falls() -> None:
 
 def test_cameras_are_alike_in_the_common_space() -> None:
     spectra = torch.stack([torch.linspace(0.1, 0.9, 31), torch.linspace(0.8, 0.2, 31)]).double()
-    wanted = (spectra @ common_response().double()).float()
+    wanted = (spectra @ torch.from_numpy(common_response()).double()).float()
     for camera in CAMERAS:
         seen = spectra @ torch.from_numpy(camera_response(camera, "E"))
         common = (seen @ torch.from_numpy(to_common(camera))).float()

@@ -36,8 +36,8 @@ from napari_mst.denoising.sensor_noise import estimated_noise as estimated_noise
 from napari_mst.engine.checking import check_network as check_network
 from napari_mst.formats import read_cube as read_cube
 from napari_mst.formats import write_cube as write_cube
-from napari_mst.models.checkpoint import Model as Model
-from napari_mst.models.checkpoint import load_model as load_model
+from napari_mst.models.loading import load_model as load_model
+from napari_mst.models.model import Model as Model
 from napari_mst.models.model_table import list_models as list_models
 from napari_mst.photo.cameras import Acquisition as Acquisition
 from napari_mst.photo.photo import Photo as Photo

@@ -16,8 +16,8 @@ from napari_mst.attention.recorder import attention_blocks, record_attention
 from napari_mst.base.errors import AttentionError, Cancelled
 from napari_mst.engine.run import Execution, run
 from napari_mst.models import Model
+from napari_mst.networks.module import Network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.networks.network import Network
 from napari_mst.reconstruction.setup import copied
 
 Golden = tuple[np.ndarray, dict[str, np.ndarray]]

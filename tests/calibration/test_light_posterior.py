@@ -31,7 +31,7 @@ def test_each_family_divides_its_share_among_its_lights_by_their_densities() -> 
     # Broad enough that no density is 0.
     posterior = sharp._replace(log_widths=sharp.log_widths - 2, skews=0.1 * sharp.skews)
     found = table.probabilities(posterior)
-    densities = posterior.log_densities(table.whites.double()).exp()
+    densities = posterior.log_densities(torch.from_numpy(table.whites).double()).exp()
     shares = posterior.log_shares.exp()
     for index, family in enumerate(FAMILIES):
         own = np.array([name == family for name in table.families])

@@ -13,9 +13,10 @@ from torch.nn import functional as F
 
 from napari_mst import Model, Reconstructor, check_network
 from napari_mst.base.errors import ModelError
+from napari_mst.engine import checking
 from napari_mst.models import ModelCard
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
-from napari_mst.reconstruction import setup
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import PHOTO, Pass, Program
 
 
 class Windows(Network):
@@ -101,7 +102,7 @@ def test_a_network_that_is_not_ours_is_checked_once_before_it_runs(
     with pytest.raises(ModelError, match="pass features"):
         Reconstructor(Model(card, made(wrong(halo=0)), "0" * 64), "cpu")
     checked: list[Network] = []
-    monkeypatch.setattr(setup, "check_network", checked.append)
+    monkeypatch.setattr(checking, "check_network", checked.append)
     model = Model(card, made(Gated), "1" * 64)
     for _ in range(2):
         Reconstructor(model, "cpu").reconstruct(np.zeros((8, 8, 3), np.uint8))

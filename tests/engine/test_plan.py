@@ -153,7 +153,7 @@ def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(
         with pytest.raises(
             OutOfMemory, match=r"Expected 0\.4 GB of disk in .*, got: File too large\. Free some\."
         ):
-            Slab(10**8, CPU, is_in_file=True)
+            Slab(10**8, CPU, is_in_file=True, dtype=torch.float32)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
@@ -162,7 +162,8 @@ def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="this system has no large pages")
 def test_a_kernel_without_large_pages_runs_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 10**6)  # advice that it does not know, as there
-    assert Slab(5, CPU).planes(1, 1, 5, torch.float32).shape == (1, 1, 5)
+    slab = Slab(5, CPU, is_in_file=False, dtype=torch.float32)
+    assert slab.planes(1, 1, 5, torch.float32).shape == (1, 1, 5)
 
 
 GPU = torch.device("cuda")

@@ -14,7 +14,7 @@ from tests.conftest import source_of
 
 from napari_mst.base.errors import Cancelled
 from napari_mst.base.progress import Progress, ProgressLike, as_progress
-from napari_mst.engine import features
+from napari_mst.engine import tensors
 from napari_mst.engine.plan import Place, Plan
 from napari_mst.engine.run import Execution, execute
 from napari_mst.engine.windows import cpu_tile
@@ -98,7 +98,7 @@ def check_exact(case: Case) -> None:
         cut_into_squares(patch, -(-max(case.height, case.width) // case.cuts // 8) * 8)
         if case.is_gpu:
             patch.setattr(Execution, "tile", lambda run, size, _: run.strip(size))
-            patch.setattr(features, "_is_elsewhere", lambda values, device: is_apart)
+            patch.setattr(tensors, "_is_elsewhere", lambda values, device: is_apart)
         plan = Plan(case.place, pixels=case.height * case.width // case.cuts)
         assert_exact(stream(network, photo, plan=plan), whole(network, photo))
 

@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_info
 from napari_mst.base.errors import DeviceError
 from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.engine.plan import STREAMS, Plan
-from napari_mst.engine.run import EXACT_SETTINGS, Execution, exact_products, execute
+from napari_mst.engine.run import Execution, execute
+from napari_mst.engine.tensors import EXACT_SETTINGS, exact_products
 from napari_mst.engine.windows import Window, tiles
 from napari_mst.engine.workers import Workers
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus

@@ -21,7 +21,8 @@ from safetensors.torch import save, save_file
 from torch import Tensor
 
 from napari_mst.base.errors import CheckpointError, ModelError, OutOfMemory
-from napari_mst.models import MODELS, ModelCard, checkpoint, load_model, weights_files
+from napari_mst.models import MODELS, ModelCard, checkpoint, load_model
+from napari_mst.models import model as model_module
 from napari_mst.models.cards import (
     PUBLISHED,
     WEIGHTS,
@@ -297,7 +298,7 @@ def test_file_that_free_memory_has_no_room_for_is_not_read(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(pth(STATE) if name.endswith(".pth") else save(STATE))
-    monkeypatch.setattr(weights_files, "free_host_memory", lambda _: path.stat().st_size)
+    monkeypatch.setattr(model_module, "free_host_memory", lambda _: path.stat().st_size)
     monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("read"))
     with pytest.raises(
         OutOfMemory, match=f"Expected memory for {name}, got too little. Close other programs."

@@ -108,7 +108,7 @@ def test_bundled_files_are_those_of_the_list() -> None:
 def test_changed_bundled_file_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("napari_mst.models.checkpoint.WEIGHTS", tmp_path)
+    monkeypatch.setattr("napari_mst.models.loading.WEIGHTS", tmp_path)
     content = (WEIGHTS / name).read_bytes()
     (tmp_path / name).write_bytes(content)
     assert load_model(Path(name).stem).card.file == name

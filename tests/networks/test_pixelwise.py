@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from napari_mst.base.errors import CheckpointError
-from napari_mst.networks.pixelwise import LIMIT, PixelwiseNetwork
+from napari_mst.networks.forms import LIMIT
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, build_refining
 
 torch.manual_seed(0)

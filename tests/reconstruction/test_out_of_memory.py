@@ -12,7 +12,7 @@ from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import OutOfMemory
 from napari_mst.base.memory import is_out_of_memory
 from napari_mst.base.progress import Progress
-from napari_mst.engine.device import DeviceChoice
+from napari_mst.engine.device import CPU, DeviceChoice
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows, Slab
 from napari_mst.engine.plan import Plan
@@ -129,7 +129,9 @@ def test_lack_of_memory_is_known_by_the_words_of_every_device(text: str) -> None
     assert not is_out_of_memory(RuntimeError("device-side assert"))
 
 
-@pytest.mark.parametrize("allocate", [lambda size: Slab(size, torch.device("cpu")), torch.empty])
+@pytest.mark.parametrize(
+    "allocate", [lambda size: Slab(size, CPU, False, torch.float32), torch.empty]
+)
 def test_lack_of_memory_is_known_on_this_system(allocate: Callable[[int], object]) -> None:
     with pytest.raises((RuntimeError, MemoryError)) as caught:
         allocate(2**50)

@@ -36,7 +36,7 @@ from napari_mst.cli.shared_options import Output
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import FORMATS, read_cube
 from napari_mst.models.cards import model_for
-from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions, is_rank
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -252,8 +252,6 @@ def reconstruct_photos(
         reconstructors = {name: load_reconstructor(name, options) for name in sorted(names)}
         if intervals:
             _check_intervals(reconstructors)
-        from napari_mst.reconstruction.ranks import is_rank
-
         run = Run(reconstructors, shown_by, is_batch)
         if is_rank():
             return _in_ranks(jobs, run, overwrite)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from napari_mst.base.errors import ModelError
-from napari_mst.engine.run import exact_products
 from napari_mst.engine.steps import Execute, Step, executable, needs, step_of, within
+from napari_mst.engine.tensors import exact_products
 from napari_mst.engine.windows import Window, tiles, whole
-from napari_mst.networks.network import PHOTO, Folded, Network, Pass, pad
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import PHOTO, Folded, Pass, pad
 
 _SIZE = 61, 83
 _TILINGS = (16, 24), (31, 40), (45, 19)

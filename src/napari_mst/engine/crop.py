@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from napari_mst.base.arrays import Floats
-from napari_mst.engine.features import PaddedPhoto, PhotoRows
-from napari_mst.engine.run import exact_products
+from napari_mst.engine.device import CPU
+from napari_mst.engine.features import PaddedPhoto, PhotoRows, as_array, placed
+from napari_mst.engine.run import settings_of
 from napari_mst.engine.schedule import Sweep
 from napari_mst.engine.steps import executable, needs, precisions, steps_of
 from napari_mst.engine.windows import Window
@@ -39,7 +39,7 @@ class Known(NamedTuple):
 
     folded: Mapping[str, Any] = _NOTHING
     maps: Mapping[str, Floats] = _NOTHING
-    device: torch.device = torch.device("cpu")
+    device: Any = CPU
 
 
 def execute_crop(program: Program, known: Known, source: PhotoRows, window: Window) -> Floats:
@@ -54,7 +54,7 @@ def execute_crop(program: Program, known: Known, source: PhotoRows, window: Wind
     output = program.output.writes
     # With all statistics known, no pass waits for another: one sweep computes all of them.
     everything = Sweep(program.needed_beside(known.maps), (output,), ())
-    with exact_products(device), torch.inference_mode():
+    with settings_of(program, device):
         steps = steps_of(everything, device, dtypes)
         needed = needs(steps, {output: window}, sizes)
         maps = {}
@@ -62,9 +62,9 @@ def execute_crop(program: Program, known: Known, source: PhotoRows, window: Wind
             maps[PHOTO] = needed[PHOTO], photo.read(needed[PHOTO])
         for name in known.maps.keys() & needed.keys():
             part = known.maps[name][None, :, needed[name].rows, needed[name].columns]
-            maps[name] = needed[name], torch.from_numpy(np.ascontiguousarray(part)).to(device)
+            maps[name] = needed[name], placed(np.ascontiguousarray(part), device)
         for step in steps:
             name = step.last.writes
             values = executable(step, dtypes, known.folded)(maps, needed[name], sizes)
             maps[name] = needed[name], values
-        return values[0].cpu().numpy()
+        return as_array(values[0])

@@ -1,9 +1,14 @@
 """Devices: which one computes, why, and in which precisions."""
 
+import os
 import platform
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
-import torch
+import psutil
 
 from napari_mst.base.errors import DeviceError
 
@@ -13,8 +18,67 @@ PRECISIONS = ("float32", "bfloat16", "float16", "float64")
 ARM = ("aarch64", "arm64")
 
 
-def computes_in(dtype: torch.dtype) -> bool:
+class Device(str):
+    """The name of a device, which torch takes as well as a device of its own."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        """The kind of device, as "cpu"."""
+        return self.split(":")[0]
+
+
+CPU = Device("cpu")
+"""The processor, for which nothing has to be imported."""
+
+
+def name_of(dtype: Any) -> str:
+    """The name of a type of numbers, of NumPy or torch: "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
+def torch_if_imported() -> Any:
+    """The module torch if somebody has imported it; else None."""
+    return sys.modules.get("torch")
+
+
+def threads_of_cpu() -> int:
+    """Threads of a run on a CPU: as many as torch has, or would have."""
+    torch = torch_if_imported()
+    if torch is not None:
+        return int(torch.get_num_threads())
+    asked_for = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if asked_for.isdigit() and int(asked_for):
+        return int(asked_for)
+    affinity = getattr(os, "sched_getaffinity", None)
+    allowed = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return min(psutil.cpu_count(logical=False) or allowed, allowed)
+
+
+def set_threads(count: int) -> None:
+    """Have torch, if it is there, use *count* threads in each operation."""
+    torch = torch_if_imported()
+    if torch is not None:
+        torch.set_num_threads(count)
+
+
+def may_have_gpu() -> bool:
+    """False if torch would surely find no GPU: its build has none, or there is no driver.
+
+    Asking torch would take longer than all else before a run.
+    """
+    found = find_spec("torch")
+    if torch_if_imported() is not None or found is None or sys.platform == "darwin":
+        return True
+    libraries = Path(found.origin or "").parent / "lib"
+    return any(libraries.glob("*torch_cuda*")) or any(libraries.glob("*torch_hip*"))
+
+
+def computes_in(dtype: Any) -> bool:
     """True if torch computes in *dtype* on this processor, not in float32 behind it."""
+    import torch
+
     if dtype.itemsize != 2:
         return dtype == torch.float32
     name = "bf16" if dtype == torch.bfloat16 else "fp16"
@@ -24,11 +88,20 @@ def computes_in(dtype: torch.dtype) -> bool:
 
 def has_bfloat16() -> bool:
     """True if this processor has instructions for bfloat16: torch can also imitate, slowly."""
+    import torch
+
     return (
         torch.cpu._is_avx512_bf16_supported()
         or torch.cpu._is_amx_tile_supported()
         or platform.machine() in ARM
     )
+
+
+def has_amx() -> bool:
+    """True if this processor computes in 16 bits on the tiles of Intel's AMX."""
+    import torch
+
+    return bool(torch.cpu._is_amx_tile_supported())
 
 
 @dataclass(frozen=True)
@@ -39,8 +112,12 @@ class DeviceChoice:
     reason: str
 
     @property
-    def device(self) -> torch.device:
-        """The torch device."""
+    def device(self) -> Any:
+        """The device, as torch takes it."""
+        if self.name == CPU:
+            return CPU
+        import torch
+
         return torch.device(self.name)
 
     @property
@@ -59,6 +136,8 @@ class DeviceChoice:
         DeviceError
             If it is refused; the message lists those that the device has.
         """
+        if self.name == CPU and precision in ("float32", "float64"):
+            return  # every CPU has them; torch need not be asked
         if precision not in self.precisions:
             have = ", ".join(self.precisions)
             raise DeviceError(
@@ -67,7 +146,9 @@ class DeviceChoice:
             )
 
 
-def _has(device: torch.device, precision: str) -> bool:
+def _has(device: Any, precision: str) -> bool:
+    import torch
+
     kind = device.type
     if precision == "float64":
         return kind != "mps"  # Metal has no float64
@@ -83,6 +164,10 @@ def _has(device: torch.device, precision: str) -> bool:
 
 def available_devices() -> list[DeviceChoice]:
     """All devices of this machine, best first; the CPU is always the last."""
+    if not may_have_gpu():
+        return [_cpu("no CUDA or Apple GPU was found")]
+    import torch
+
     devices = []
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
@@ -91,9 +176,13 @@ def available_devices() -> list[DeviceChoice]:
     if torch.backends.mps.is_available():
         devices.append(DeviceChoice("mps", "Apple GPU (Metal)"))
     why = "the processor" if devices else "no CUDA or Apple GPU was found"
-    threads = torch.get_num_threads()
+    return [*devices, _cpu(why)]
+
+
+def _cpu(why: str) -> DeviceChoice:
+    threads = threads_of_cpu()
     unit = "thread" if threads == 1 else "threads"
-    return [*devices, DeviceChoice("cpu", f"{why}, {threads} {unit}")]
+    return DeviceChoice("cpu", f"{why}, {threads} {unit}")
 
 
 def choose_device(wish: str = "auto") -> DeviceChoice:

@@ -3,108 +3,103 @@
 import functools
 import mmap
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from napari_mst.base.arrays import Singles
+from napari_mst.base.arrays import Array, Codes, DType, Indices, Singles
 from napari_mst.cube.lazy import mapped
+from napari_mst.engine.device import name_of
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.windows import Window
-from napari_mst.networks.network import Pass, Program, reflected_index
+from napari_mst.networks.network import Pass, Program
+
+if TYPE_CHECKING:
+    from napari_mst.engine.tensors import TensorMap
 
 
 class FeatureMap:
-    """Features (H, W, C), read and written tile by tile.
+    """Features (H, W, C) in the computer's memory, read and written tile by tile."""
 
-    A tile is a (1, C, h, w) channels-last tensor on *device*.
-
-    They may live elsewhere. Then pieces go to a GPU, and come back, by way of pinned memory and on
-    the stream of the thread that reads or writes them, so that one thread copies while another
-    computes.
-    """
-
-    def __init__(self, values: Tensor, device: torch.device) -> None:
+    def __init__(self, values: Array) -> None:
         self._values = values
-        self._device = device
 
-    def read(self, window: Window) -> Tensor:
-        """The features of *window*: a view, if they live on the device."""
-        values = self._values[window.rows, window.columns]
-        if _is_elsewhere(values, self._device):
-            values = sent(values, self._device)
-        # The new axis comes before the permutation: torch calls a tensor channels-last only if the
-        # stride of its single photo fits, too. Otherwise every convolution copies its input.
-        return values[None].permute(0, 3, 1, 2)
+    def read(self, window: Window) -> Array:
+        """The features of *window*, (1, C, h, w), whose channels lie side by side: a view."""
+        return self._values[window.rows, window.columns][None].transpose(0, 3, 1, 2)
 
-    def write(self, window: Window, features: Tensor) -> None:
+    def write(self, window: Window, features: Any) -> None:
         """Put (1, C, h, w) *features* where *window* is."""
         target = self._values[window.rows, window.columns]
-        values = features[0].permute(1, 2, 0)
-        if _is_elsewhere(target, self._device):
-            values = _brought_back(values)
-        target.copy_(values)
+        target[...] = as_array(features)[0].transpose(1, 2, 0)
 
 
-def _is_elsewhere(values: Tensor, device: torch.device) -> bool:
-    return values.device.type != device.type
+def array_type(device: Any, dtype: Any) -> DType | None:
+    """The type of the arrays that hold maps of *dtype*; None if tensors on *device* do."""
+    is_plain = device.type == "cpu" and name_of(dtype) in ("float32", "float64")
+    return np.dtype(name_of(dtype)) if is_plain else None
 
 
-def sent(values: Tensor, device: torch.device) -> Tensor:
-    """*values* of the computer's memory on *device*; on CUDA this thread's stream brings them."""
-    if device.type == "cuda":
-        # From memory that is not pinned, CUDA would make this thread wait for the copy.
-        return values.pin_memory().to(device, non_blocking=True)
-    return values.to(device)
+def as_array(values: Any) -> Array:
+    """*values* as an array, which shares the memory of a tensor that is on the CPU."""
+    return values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
 
 
-def _brought_back(values: Tensor) -> Tensor:
-    """A copy of *values* in the computer's memory; waits for this thread's stream only."""
-    if values.device.type != "cuda":
-        return values.cpu()
-    pinned = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-    pinned.copy_(values, non_blocking=True)
-    torch.cuda.current_stream(values.device).synchronize()
-    return pinned
+def placed(values: Array, device: Any) -> Any:
+    """*values* for passes on *device*: as they are on a CPU, else a tensor there."""
+    if device.type == "cpu" and values.dtype in (np.float32, np.float64):
+        return values
+    import torch
+
+    from napari_mst.engine.tensors import sent
+
+    return sent(torch.from_numpy(values), device)
 
 
 class Slab:
     """Memory of *device*, or a temporary file, for a large map or small ones side by side."""
 
-    def __init__(
-        self,
-        size: int,
-        device: torch.device,
-        is_in_file: bool = False,
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
-        self._block: Tensor | None = None
+    def __init__(self, size: int, device: Any, is_in_file: bool, dtype: Any) -> None:
+        self._block: Codes | None = None
+        self._type = array_type(device, dtype)
+        nbytes = dtype.itemsize * size
+        memory: Codes | None = None
         # Only Linux lets a program ask for large pages.
         if is_in_file:
-            self._memory = torch.from_numpy(mapped((dtype.itemsize * size,), np.uint8)).view(dtype)
+            memory = mapped((nbytes,), np.uint8)
         elif device.type == "cpu" and hasattr(mmap, "MADV_HUGEPAGE"):
-            self._block = KEPT.take(dtype.itemsize * size)
-            self._memory = self._block[: dtype.itemsize * size].view(dtype)
+            self._block = KEPT.take(nbytes)
+            memory = self._block[:nbytes]
+        elif self._type is not None:
+            memory = np.empty(nbytes, np.uint8)
+        self._memory: Any
+        if self._type is not None and memory is not None:
+            self._memory = memory.view(self._type)
         else:
-            self._memory = torch.empty(size, device=device, dtype=dtype)
+            from napari_mst.engine.tensors import room
+
+            self._memory = room(size, device, dtype, memory)
 
     def feature_map(
-        self, height: int, width: int, channels: int, offset: int, device: torch.device
-    ) -> FeatureMap:
+        self, height: int, width: int, channels: int, offset: int, device: Any
+    ) -> "FeatureMap | TensorMap":
         """A map from *offset* (in values) on, for use on *device*; it takes another one's place."""
         size = height * width * channels
-        values = self._memory[offset : offset + size].view(height, width, channels)
-        return FeatureMap(values, device)
+        values = self._memory[offset : offset + size].reshape(height, width, channels)
+        if self._type is not None and device.type == "cpu":
+            return FeatureMap(values)
+        from napari_mst.engine.tensors import TensorMap
 
-    def planes(self, bands: int, height: int, width: int, dtype: torch.dtype) -> Tensor:
-        """The start of the slab as the (B, H, W) result, of another *dtype*."""
+        return TensorMap(values, device)
+
+    def planes(self, bands: int, height: int, width: int, dtype: Any) -> Any:
+        """The start of the slab as the (B, H, W) result, of a *dtype* of its own."""
         size = bands * height * width
         own_size = size * dtype.itemsize // self._memory.itemsize
-        return self._memory[:own_size].view(dtype).view(bands, height, width)
+        kind = dtype if self._type is None else np.dtype(name_of(dtype))
+        return self._memory[:own_size].view(kind).reshape(bands, height, width)
 
-    def taken_back(self) -> list[Tensor]:
+    def taken_back(self) -> list[Codes]:
         """The block of memory of this slab, whose maps are no more; none if it cannot be kept."""
         block, self._block = self._block, None
         return [] if block is None else [block]
@@ -120,11 +115,11 @@ ReadRows = Callable[[int, int], Singles]
 """Start and stop -> these rows as the network expects them: (in_bands, stop - start, W) float32."""
 
 
-FoldStatistic = Callable[[Pass, Tensor, int], Any]
+FoldStatistic = Callable[[Pass, Any, int], Any]
 """Makes what later passes use of the total of a pass's statistic, and of its number of pixels."""
 
 
-def fold_alone(each: Pass, total: Tensor, pixels: int) -> Any:
+def fold_alone(each: Pass, total: Any, pixels: int) -> Any:
     """The value that the pass *each* itself makes of its *total*."""
     return each.fold(total, pixels)
 
@@ -155,29 +150,37 @@ class PhotoRows(NamedTuple):
 class PaddedPhoto:
     """The photo, reflect-padded as a program wants it, read window by window."""
 
-    def __init__(self, source: PhotoRows, device: torch.device, program: Program) -> None:
+    def __init__(self, source: PhotoRows, device: Any, program: Program) -> None:
         self._rows = functools.lru_cache(maxsize=_BANDS_KEPT)(source.rows)
         self._device = device
         self._dtype = program.dtype
-        self._row_of = reflected_index(source.height, program.multiple)
-        self._column_of = reflected_index(source.width, program.multiple)
+        self._row_of = _reflected(source.height, program.multiple)
+        self._column_of = _reflected(source.width, program.multiple)
 
-    def read(self, window: Window) -> Tensor:
-        """(1, in_bands, h, w) of *window*."""
+    def read(self, window: Window) -> Any:
+        """(1, in_bands, h, w) of *window*: an array on a CPU, else a tensor."""
         rows = self._row_of[window.rows]
         columns = self._column_of[window.columns]
         # Where the photo is reflected the index runs backwards: its ends are not its extremes.
         first = int(rows.min())
         last = int(rows.max()) + 1
-        values = torch.from_numpy(self._rows(first, last))
-        values = _selected(values, 1, rows - first)
-        values = _selected(values, 2, columns)
-        return sent(values[None], self._device).to(self._dtype)
+        values = _selected(self._rows(first, last), 1, rows - first)
+        values = _selected(values, 2, columns)[None]
+        kind = array_type(self._device, self._dtype)
+        if kind is not None:
+            return values.astype(kind, copy=False)
+        return placed(values, self._device).to(self._dtype)
 
 
-def _selected(values: Tensor, axis: int, index: Tensor) -> Tensor:
+def _reflected(length: int, multiple: int) -> Indices:
+    """The source of every pixel of an axis, padded to a multiple: of 5 to 8, 0 1 2 3 4 3 2 1."""
+    return np.pad(np.arange(length), (0, -length % multiple), mode="reflect")
+
+
+def _selected(values: Array, axis: int, index: Indices) -> Array:
     """The part of *values* that *index* selects along *axis*: a view where it is a range."""
     start = int(index[0])
     length = len(index)
-    is_range = torch.equal(index, torch.arange(start, start + length))
-    return values.narrow(axis, start, length) if is_range else values.index_select(axis, index)
+    if np.array_equal(index, np.arange(start, start + length)):
+        return values[(slice(None),) * axis + (slice(start, start + length),)]
+    return values.take(index, axis)

@@ -9,9 +9,9 @@ import mmap
 import threading
 from contextlib import suppress
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from napari_mst.base.arrays import Codes
 from napari_mst.base.memory import SPARE, free_host_memory
 
 IDLE = 20.0
@@ -20,7 +20,7 @@ IDLE = 20.0
 _LARGEST_WASTE = 1.25  # times what is wanted: larger blocks wait for a larger run
 
 
-def huge_pages(size: int) -> Tensor:
+def huge_pages(size: int) -> Codes:
     """*size* bytes in large pages, so that a run does not wait for pages of 4 KB to be mapped."""
     try:
         pages = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -28,7 +28,7 @@ def huge_pages(size: int) -> Tensor:
         raise MemoryError(error.strerror) from error
     with suppress(OSError):  # not every system has them: Linux on a Raspberry Pi 5 does not
         pages.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(pages, dtype=torch.uint8)
+    return np.frombuffer(pages, np.uint8)
 
 
 class Kept:
@@ -42,7 +42,7 @@ class Kept:
 
     def __init__(self, idle: float = IDLE) -> None:
         self._idle = idle
-        self._blocks: list[Tensor] = []
+        self._blocks: list[Codes] = []
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
@@ -52,7 +52,7 @@ class Kept:
         with self._lock:
             return sum(block.nbytes for block in self._blocks)
 
-    def take(self, size: int) -> Tensor:
+    def take(self, size: int) -> Codes:
         """*size* bytes or some more: the smallest block that fits, or a new one.
 
         Where none fits, all are given back: they are of runs of other sizes, and nobody has planned
@@ -69,7 +69,7 @@ class Kept:
             self._blocks.clear()
         return huge_pages(size)
 
-    def give(self, blocks: list[Tensor]) -> None:
+    def give(self, blocks: list[Codes]) -> None:
         """Keep *blocks*, which nobody uses any more: no more than stays free for others."""
         free = free_host_memory()
         with self._lock:

@@ -12,12 +12,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
-import torch
+import numpy as np
 
 from napari_mst.base.errors import OutOfMemory
 from napari_mst.base.memory import free_host_memory
+from napari_mst.engine.device import CPU, has_amx, name_of, threads_of_cpu
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.schedule import Schedule, schedule, thrifty
@@ -26,16 +27,20 @@ from napari_mst.engine.windows import FAR, FAR_SIDE
 from napari_mst.networks.network import Program
 
 
-def free_memory(device: torch.device) -> int:
+def free_memory(device: Any) -> int:
     """Bytes of memory that are free on *device*.
 
     On a GPU the memory that torch keeps of tensors that are no more counts as free, on a CPU what
     the last run has left to the next.
     """
     if device.type == "cuda":
+        import torch
+
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + kept
     if device.type == "mps":
+        import torch
+
         return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
     return free_host_memory() + KEPT.nbytes
 
@@ -122,9 +127,9 @@ class Plan:
         """Bytes of a GPU's memory and of the computer's: the scarcer comes first in comparisons."""
         return self.device_memory, self.memory
 
-    def dtype(self, own: torch.dtype) -> torch.dtype:
+    def dtype(self, own: Any) -> Any:
         """The type of the feature maps of a network whose *own* type is this."""
-        return getattr(torch, self.precision) if self.precision else own
+        return dtype_of(self.precision, own) if self.precision else own
 
     def __str__(self) -> str:
         """The needs of the run in words: the end of a sentence."""
@@ -139,6 +144,15 @@ class Plan:
         slower = ": slower, same numbers" if is_slower else ""
         narrow = f", in {self.precision}: {self.error}" if self.error else ""
         return f"needs {' and '.join(needs)}{slower}{narrow}"
+
+
+def dtype_of(precision: str, own: Any) -> Any:
+    """The type *precision*; a network whose weights are of the *own* type has it already."""
+    if name_of(own) == precision:
+        return own
+    import torch
+
+    return getattr(torch, precision)
 
 
 def pixelwise_rows(height: int, width: int) -> int:
@@ -170,16 +184,21 @@ class PlannedRun:
     program: Program
     height: int
     width: int
-    device: torch.device
+    device: Any
     precision: str = "float32"
     has_total: bool = False
     after: int = 0
     beside: int = 0
 
     @property
+    def dtype(self) -> Any:
+        """The type of the maps."""
+        return dtype_of(self.precision, self.program.dtype)
+
+    @property
     def number(self) -> int:
         """Bytes of a value of the maps."""
-        return int(getattr(torch, self.precision).itemsize)
+        return int(self.dtype.itemsize)
 
     @property
     def wide(self) -> int:
@@ -216,7 +235,7 @@ def make_plan(
     """
     device = job.device
     if memory is None:
-        memory = int(free_memory(torch.device("cpu")) * MARGIN)
+        memory = int(free_memory(CPU) * MARGIN)
     if device_memory is None:
         device_memory = int(free_memory(device) * MARGIN) if device.type != "cpu" else 0
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
@@ -245,7 +264,7 @@ def _out_of_memory(job: PlannedRun, best: Plan, free: tuple[int, int, int]) -> O
 
 def all_plans(job: PlannedRun) -> Iterator[Plan]:
     """All plans for *job*, the fastest first."""
-    planned = schedule(thrifty(job.program, getattr(torch, job.precision)))
+    planned = schedule(thrifty(job.program, job.dtype))
     slabs, _ = planned.storage(job.height, job.width, job.number, job.wide)
     plans = _cpu_plans if job.device.type == "cpu" else _gpu_plans
     for plan in plans(job, planned, sum(slabs)):
@@ -254,7 +273,7 @@ def all_plans(job: PlannedRun) -> Iterator[Plan]:
 
 def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
     """Plans with the *maps* in memory and in a file, and with half as many threads, and so on."""
-    most = torch.get_num_threads()
+    most = threads_of_cpu()
     whole = _whole_values(job, planned) * job.wide + _gathered_bytes(job, planned)
     kept = maps + job.total
     of_rows = _CACHED_ROWS * job.width * job.program.in_bands * _FLOAT
@@ -349,13 +368,13 @@ def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
     more = max(planned.values / _PUBLISHED_VALUES, 1)
     if job.precision == "float32" and native.is_installed():
         of_all, of_each = next(rest for limit, *rest in _COMPILED_BYTES if pixels < limit)
-        of_plain = _PLAIN_BYTES * plain_values(job.program, job.device, torch.float32)
+        of_plain = _PLAIN_BYTES * plain_values(job.program, job.device, np.dtype(np.float32))
         if planned.reach > FAR:
             of_plain *= (FAR_SIDE + 2 * planned.reach) ** 2 // _PLAIN_PIXELS
         return int(of_all + threads * (of_each * more + of_plain))
     share = min(0.5 + pixels / _LARGE / 2, 1)
     of_kernels = _KERNEL_BYTES + (_TURNED_BYTES if job.has_total else 0)
-    if job.precision != "float32" and torch.cpu._is_amx_tile_supported():
+    if job.precision != "float32" and has_amx():
         of_kernels += _AMX_BYTES
     return int(share * (of_kernels + threads * _THREAD_BYTES * more))
 

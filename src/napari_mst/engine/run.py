@@ -10,25 +10,26 @@ On a CPU the tiles are rectangles whose intermediate results fit its cache, one 
 GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows, W columns.
 """
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import operator
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from napari_mst.base.arrays import Floats
 from napari_mst.base.errors import DeviceError
 from napari_mst.base.progress import NO_PROGRESS, Progress
+from napari_mst.engine.device import CPU, name_of
 from napari_mst.engine.fast_paths import native
-from napari_mst.engine.fast_paths.table import fast_statistic
-from napari_mst.engine.features import FeatureMap, PaddedPhoto, PhotoRows, ReadRows, Slab
+from napari_mst.engine.fast_paths.table import compiled_statistic
+from napari_mst.engine.features import PaddedPhoto, PhotoRows, ReadRows, Slab, array_type, as_array
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.schedule import Sweep, result_size, schedule, thrifty
 from napari_mst.engine.steps import (
+    converted,
     executable,
     needs,
     precisions,
@@ -38,7 +39,10 @@ from napari_mst.engine.steps import (
 )
 from napari_mst.engine.windows import Size, Window, cpu_tile, kernel_tile, tiles, up_to, whole
 from napari_mst.engine.workers import Workers, wait_for
-from napari_mst.networks.network import PHOTO, Folded, Network, Program
+from napari_mst.networks.network import PHOTO, Folded, Program
+
+if TYPE_CHECKING:
+    from napari_mst.networks.module import Network
 
 
 class Result(NamedTuple):
@@ -48,7 +52,7 @@ class Result(NamedTuple):
     folded: Folded
 
 
-def run(network: Network, rows: ReadRows, height: int, width: int, device: torch.device) -> Floats:
+def run(network: "Network", rows: ReadRows, height: int, width: int, device: Any) -> Floats:
     """The cube (B, H, W) that *network*, which must be on *device*, makes of a photo."""
     return execute(network.program(), PhotoRows(rows, height, width), device).numbers
 
@@ -56,7 +60,7 @@ def run(network: Network, rows: ReadRows, height: int, width: int, device: torch
 def execute(
     program: Program,
     source: PhotoRows,
-    device: torch.device,
+    device: Any,
     plan: Plan | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Result:
@@ -75,55 +79,29 @@ def execute(
         If features are beyond what float16 holds.
     """
     plan = plan or Plan()
-    with exact_products(device), torch.inference_mode():
+    with settings_of(program, device):
         return Execution(program, source, device, plan, progress).result()
 
 
-_backends: Any = torch.backends
-EXACT_SETTINGS = (
-    (_backends.cuda.matmul, "fp32_precision", "ieee"),
-    (_backends.cudnn.conv, "fp32_precision", "ieee"),
-    (_backends.mkldnn.matmul, "fp32_precision", "ieee"),
-    (_backends.mkldnn.conv, "fp32_precision", "ieee"),
-    # The benchmark of cuDNN tries algorithms that want memory which nobody has planned.
-    (_backends.cudnn, "benchmark", False),
-)
-"""Settings of torch during a run: what they belong to, their name, their value."""
+def settings_of(program: Program, device: Any) -> AbstractContextManager[None]:
+    """What torch needs to run *program* on *device*: nothing where NumPy holds its weights."""
+    if is_numpy(program):
+        return nullcontext()
+    from napari_mst.engine.tensors import inferring
+
+    return inferring(device)
 
 
-_lock = threading.Lock()
-_before: list[list[Any]] = []  # what the program has set, once for each run
+def is_numpy(program: Program) -> bool:
+    """True if NumPy holds the weights of *program*, all of which compiled kernels compute."""
+    return isinstance(program.dtype, np.dtype)
 
 
-@contextmanager
-def exact_products(device: torch.device) -> Iterator[None]:
-    """Compute products of float32 in full, whatever the program has set for *device*.
+def as_total(total: Any) -> Any:
+    """A statistic, or a part of the result, as a tensor."""
+    import torch
 
-    Of the 23 bits of a number TF32 keeps 10, bfloat16 7. The settings belong to the process, not to
-    a thread: the last run that ends restores them. Left behind, they would also end `torch.export`
-    with an error.
-    """
-    with _lock:
-        _before.append(_before[0] if _before else _settings())
-        _set([value for *_, value in EXACT_SETTINGS])
-    try:
-        # A program that has switched on autocast would get 16 bits whatever these settings say.
-        with torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        with _lock:
-            before = _before.pop()
-            if not _before:
-                _set(before)
-
-
-def _settings() -> list[Any]:
-    return [getattr(owner, name) for owner, name, _ in EXACT_SETTINGS]
-
-
-def _set(values: list[Any]) -> None:
-    for (owner, name, _), value in zip(EXACT_SETTINGS, values, strict=True):
-        setattr(owner, name, value)
+    return torch.from_numpy(total) if isinstance(total, np.ndarray) else total
 
 
 class Execution:
@@ -133,7 +111,7 @@ class Execution:
         self,
         program: Program,
         source: PhotoRows,
-        device: torch.device,
+        device: Any,
         plan: Plan,
         progress: Progress = NO_PROGRESS,
     ) -> None:
@@ -142,6 +120,7 @@ class Execution:
         self._program = program
         self._device = device
         self._plan = plan
+        self._is_array = array_type(self._home, self._dtype) is not None
         self._schedule = schedule(program)
         self._costs = sweep_costs(self._schedule, device, self._dtype)
         self._progress = progress
@@ -150,10 +129,10 @@ class Execution:
         self._source = source
         self._photo = PaddedPhoto(source, device, program)
         self._folded: Folded = {}
-        self._maps: dict[str, FeatureMap] = {}
+        self._maps: dict[str, Any] = {}
         self._result = self._prepared(source)
 
-    def _prepared(self, source: PhotoRows) -> Tensor:
+    def _prepared(self, source: PhotoRows) -> Any:
         """Make room for all maps that are kept, and for the result, (B, H, W)."""
         program = self._program
         is_in_file = self._plan.place == "file"
@@ -172,9 +151,9 @@ class Execution:
         return slabs[result_slab].planes(program.output.channels, height, width, program.dtype)
 
     @property
-    def _home(self) -> torch.device:
+    def _home(self) -> Any:
         """The device where maps and sums live: other threads, or streams, add up the sums."""
-        return self._device if self._plan.place == "device" else torch.device("cpu")
+        return self._device if self._plan.place == "device" else CPU
 
     def result(self) -> Result:
         """Run all sweeps."""
@@ -186,7 +165,7 @@ class Execution:
                 self._run(sweep, cost, workers)
             self._check_range(self._result)
             self._leave_memory()
-            return Result(self._result.cpu().numpy(), self._folded)
+            return Result(as_array(self._result), self._folded)
 
     def _leave_memory(self) -> None:
         """Leave the memory of the maps, which are no more, to the next run."""
@@ -196,8 +175,8 @@ class Execution:
     def _run(self, sweep: Sweep, cost: float, workers: Workers) -> None:
         """All tiles of *sweep*; folds the statistics that it adds up."""
         compute = self._made_ready(sweep)
-        totals: dict[str, Tensor] = {}
-        gathered: dict[str, list[Tensor]] = {}
+        totals: dict[str, Any] = {}
+        gathered: dict[str, list[Any]] = {}
         # Tiles come in their order, so that sums are the same bit for bit in every run.
         for sums in workers.each(compute, self.tiles(sweep), cost):
             for name, more in sums.items():
@@ -207,15 +186,20 @@ class Execution:
                     totals[name] += more
                 else:
                     totals[name] = more
-        totals |= {name: torch.cat(parts, dim=1) for name, parts in gathered.items()}
+        if gathered:
+            from torch import cat
+
+            totals |= {name: cat(parts, dim=1) for name, parts in gathered.items()}
         for name, total in totals.items():
             # Infinity and NaN carry over to sums, so only the totals and the result are checked.
             self._check_range(total)
             pixels = self._sizes[name][0] * self._sizes[name][1]
             writer = self._program.writer(name)
-            self._folded[name] = self._source.fold(writer, total.to(self._device), pixels)
+            if not is_numpy(self._program):
+                total = as_total(total).to(self._device)
+            self._folded[name] = self._source.fold(writer, total, pixels)
 
-    def _made_ready(self, sweep: Sweep) -> Callable[[Window], dict[str, Tensor]]:
+    def _made_ready(self, sweep: Sweep) -> Callable[[Window], dict[str, Any]]:
         """Computes one tile of *sweep*: writes the maps that are kept, returns its statistics."""
         steps = steps_of(sweep, self._device, self._dtypes)
         executed = [executable(step, self._dtypes, self._folded) for step in steps]
@@ -226,7 +210,7 @@ class Execution:
         shares = {name: scales[name] / scales[sweep.base] for name in (*sweep.keeps, *statistics)}
         last_read = {reading.name: step for step in steps for reading in step.readings}
 
-        def compute(tile: Window) -> dict[str, Tensor]:
+        def compute(tile: Window) -> dict[str, Any]:
             wanted = {
                 name: tile.scaled(share).clipped(sizes[name]) for name, share in shares.items()
             }
@@ -235,7 +219,7 @@ class Execution:
             for step, execute in zip(steps, executed, strict=True):
                 name = step.last.writes
                 values = execute(maps, needed[name], sizes)
-                maps[name] = needed[name], values.to(self._dtypes[name])
+                maps[name] = needed[name], converted(values, self._dtypes[name])
                 # A map makes room as soon as no later step of the tile reads it.
                 for reading in step.readings:
                     if last_read[reading.name] is step and reading.name not in wanted:
@@ -245,14 +229,14 @@ class Execution:
                 self._write(name, wanted[name], parts[name])
             counted = {name: self._counted(name, wanted[name], parts[name]) for name in statistics}
             return {
-                name: reduce(torch.add, map(statistics[name], values)).to(self._home)
+                name: self._brought_home(reduce(operator.add, map(statistics[name], values)))
                 for name, values in counted.items()
                 if values
             }
 
         return compute
 
-    def _counted(self, name: str, have: Window, values: Tensor) -> list[Tensor]:
+    def _counted(self, name: str, have: Window, values: Any) -> list[Any]:
         """The parts of *values*, a window of the map *name*, that count in its total."""
         if self._source.own is None:
             return [values]
@@ -260,23 +244,36 @@ class Execution:
         windows = [own.scaled(scale).shared(have) for own in self._source.own]
         return [within(window, have, values) for window in windows if min(window.size) > 0]
 
-    def _statistic(self, name: str) -> Callable[[Tensor], Tensor]:
-        statistic = cast("Callable[[Tensor], Tensor]", self._program.writer(name).statistic)
-        return fast_statistic(statistic, self._device, self._dtypes[name])
+    def _statistic(self, name: str) -> Callable[[Any], Any]:
+        """What makes the statistic of a map: a kernel, of arrays, or torch."""
+        statistic = cast("Callable[[Any], Any]", self._program.writer(name).statistic)
+        kernel = compiled_statistic(statistic, self._device, self._dtypes[name])
+        if kernel is not None:
+            return lambda values: kernel(as_array(values))
+        from napari_mst.engine.tensors import as_tensor
 
-    def _read(self, name: str, window: Window) -> Tensor:
+        return lambda values: statistic(as_tensor(values))
+
+    def _brought_home(self, total: Any) -> Any:
+        return total if isinstance(total, np.ndarray) else total.to(self._home)
+
+    def _read(self, name: str, window: Window) -> Any:
         return self._photo.read(window) if name == PHOTO else self._maps[name].read(window)
 
-    def _write(self, name: str, window: Window, values: Tensor) -> None:
+    def _write(self, name: str, window: Window, values: Any) -> None:
         if name in self._maps:
             self._maps[name].write(window, values)
             return
         # The result has no padding: it takes the part of a tile that lies in the photo.
         target = self._result[:, window.rows, window.columns]
-        target.copy_(values[0, :, : target.shape[1], : target.shape[2]])
+        written = values[0, :, : target.shape[1], : target.shape[2]]
+        if self._is_array:
+            target[...] = as_array(written)
+        else:
+            target.copy_(as_total(written))
 
-    def _check_range(self, values: Tensor) -> None:
-        if self._dtype == torch.float16 and not values.isfinite().all():
+    def _check_range(self, values: Any) -> None:
+        if name_of(self._dtype) == "float16" and not as_total(values).isfinite().all():
             raise DeviceError(
                 "Expected features within the range of float16, got larger ones. "
                 "Take bfloat16 or float32."

@@ -10,8 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
-
-import torch
+from typing import Any
 
 from napari_mst.engine.windows import Size
 from napari_mst.networks.network import PHOTO, Pass, Program
@@ -270,7 +269,7 @@ def _scheduled(program: Program, cuts: AbstractSet[str]) -> Schedule:
     return Schedule(program, tuple(sweeps))
 
 
-def thrifty(program: Program, dtype: torch.dtype) -> Program:
+def thrifty(program: Program, dtype: Any) -> Program:
     """*program* with the maps kept that it would compute again, where that takes no memory.
 
     *dtype* is that of the maps: where it is narrower than the weights', maps that are kept have

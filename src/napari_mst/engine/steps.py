@@ -6,20 +6,18 @@ What they cost is told ahead, so that progress moves as time does.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from napari_mst.engine.fast_paths.table import FastPath, fast_path_of, in_precision
+from napari_mst.base.arrays import Singles
+from napari_mst.engine.device import name_of
+from napari_mst.engine.fast_paths.table import FastPath, fast_path_of
+from napari_mst.engine.features import as_array
 from napari_mst.engine.schedule import Schedule, Sweep, schedule, thrifty
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.networks.network import PHOTO, Pass, Program
-
-ReadMap = Callable[[str, Window], Tensor]
-"""The features (1, C, h, w) of a window of a map that is kept, or of the photo."""
-
 
 # The bundled pixelwise network makes 10,752 of them a pixel. In torch it took 0.8 us a pixel: time
 # of the processor, of one thread.
@@ -98,7 +96,7 @@ class Step:
         return next((each.uses for each in self.passes if each.uses), "")
 
 
-def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtype]) -> list[Step]:
+def steps_of(sweep: Sweep, device: Any, dtypes: Mapping[str, Any]) -> list[Step]:
     """The passes of *sweep*, whose maps are of *dtypes*, by the fast paths of *device*."""
     steps = []
     left = list(sweep.passes)
@@ -113,7 +111,7 @@ def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtyp
     return steps
 
 
-def has_fast_path(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
+def has_fast_path(program: Program, device: Any, dtype: Any) -> bool:
     """True if compiled kernels compute a pass of *program*.
 
     The first to ask may wait until they are compiled.
@@ -121,19 +119,19 @@ def has_fast_path(program: Program, device: torch.device, dtype: torch.dtype) ->
     return any(step.fast_path is not None for step in _all_steps(program, device, dtype))
 
 
-def plain_values(program: Program, device: torch.device, dtype: torch.dtype) -> int:
+def plain_values(program: Program, device: Any, dtype: Any) -> int:
     """The most numbers for each pixel that a pass without a fast path works with at a time."""
     plain = [step.last for step in _all_steps(program, device, dtype) if step.fast_path is None]
     return max((program.values(each) for each in plain), default=0)
 
 
-def _all_steps(program: Program, device: torch.device, dtype: torch.dtype) -> list[Step]:
+def _all_steps(program: Program, device: Any, dtype: Any) -> list[Step]:
     """The steps of *program*, all of whose maps are of *dtype*, where no map is kept."""
     dtypes = dict.fromkeys((PHOTO, *(each.writes for each in program.passes)), dtype)
     return steps_of(Sweep(program.passes, (program.output.writes,), ()), device, dtypes)
 
 
-def precisions(program: Program, narrow: torch.dtype, wide: torch.dtype) -> dict[str, torch.dtype]:
+def precisions(program: Program, narrow: Any, wide: Any) -> dict[str, Any]:
     """The type of each map: a pass computes in the widest that it reads; kept maps are *narrow*."""
     dtypes = {PHOTO: wide}
     for each in program.passes:
@@ -141,7 +139,7 @@ def precisions(program: Program, narrow: torch.dtype, wide: torch.dtype) -> dict
     return dtypes | {program.output.writes: wide}
 
 
-def widest(one: Pass, dtypes: Mapping[str, torch.dtype]) -> torch.dtype:
+def widest(one: Pass, dtypes: Mapping[str, Any]) -> Any:
     """The type in which a pass computes."""
     return max((dtypes[name] for name in one.reads), key=lambda dtype: dtype.itemsize)
 
@@ -205,42 +203,75 @@ def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) ->
     return needs(steps, {program.output.writes: window}, sizes).get(PHOTO, Window(0, 0, 0, 0))
 
 
-Execute = Callable[[Mapping[str, tuple[Window, Tensor]], Window, Mapping[str, Size]], Tensor]
+Execute = Callable[[Mapping[str, tuple[Window, Any]], Window, Mapping[str, Size]], Any]
 """Windows of maps, the window that is written, and the size of every map -> the map there."""
 
 
-def executable(step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[str, Any]) -> Execute:
+def executable(step: Step, dtypes: Mapping[str, Any], folded: Mapping[str, Any]) -> Execute:
     """*step* with the *folded* statistic that it uses, ready to run."""
     dtype = widest(step.passes[0], dtypes)
-    first = step.readings[0]
-    used = (folded[step.uses],) if step.uses else ()
-    if step.fast_path is not None:
-        compute = step.fast_path.build(step.passes, used[0] if used else None, dtype)
-    else:
+    first, fast_path = step.readings[0], step.fast_path
+    taken = _taker(step, dtype)
+
+    def windows_of(
+        maps: Mapping[str, tuple[Window, Any]], written: Window, sizes: Mapping[str, Size]
+    ) -> list[Any]:
+        windows = ((each.name, each.window(written, sizes[each.name])) for each in step.readings)
+        return [taken(within(window, *maps[name])) for name, window in windows]
+
+    if fast_path is None:
+        from napari_mst.engine.tensors import in_precision
+
         local = in_precision(step.last.local, dtype)
+        used = (folded[step.uses],) if step.uses else ()
 
-    def execute(
-        maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]
-    ) -> Tensor:
-        windows = []
-        for reading in step.readings:
-            window = reading.window(written, sizes[reading.name])
-            values = within(window, *maps[reading.name]).to(dtype)
-            # In any other layout a GPU would copy it for every convolution; MPS convolves views
-            # wrongly. On a CPU the last bits of some functions depend on the layout.
-            if step.fast_path is None and values.device.type != "cpu":
-                values = values.contiguous(memory_format=torch.channels_last)
-            windows.append(values)
-        size = sizes[first.name]
-        if step.fast_path is not None:
-            return compute(windows, first.reach(written).missing(size))
-        rows, columns = written.inside(first.window(written, size).scaled(first.scale))
-        return local(*windows, *used)[..., rows, columns]
+        def execute(maps: Any, written: Window, sizes: Mapping[str, Size]) -> Any:
+            rows, columns = written.inside(
+                first.window(written, sizes[first.name]).scaled(first.scale)
+            )
+            return local(*windows_of(maps, written, sizes), *used)[..., rows, columns]
 
-    return execute
+        return execute
+    value = folded[step.uses] if step.uses else None
+    if fast_path.takes_arrays and value is not None:
+        value = as_array(value)
+    compute = fast_path.build(step.passes, value, dtype)
+
+    def execute_fast(maps: Any, written: Window, sizes: Mapping[str, Size]) -> Any:
+        missing = first.reach(written).missing(sizes[first.name])
+        return compute(windows_of(maps, written, sizes), missing)
+
+    return execute_fast
 
 
-def within(window: Window, have: Window, values: Tensor) -> Tensor:
+def _taker(step: Step, dtype: Any) -> Callable[[Any], Any]:
+    """Gives values of maps to *step*, which computes in *dtype*: as arrays, or as tensors."""
+    if step.fast_path is not None and step.fast_path.takes_arrays:
+        return _singles
+    from napari_mst.engine.tensors import taken_by
+
+    return partial(taken_by, dtype=dtype, is_plain=step.fast_path is None)
+
+
+def _singles(values: Any) -> Singles:
+    """*values* of a map as a float32 array; NumPy has no bfloat16, of which tensors may be."""
+    if not isinstance(values, np.ndarray):
+        values = as_array(values.float())
+    return values.astype(np.float32, copy=False)
+
+
+def converted(values: Any, dtype: Any) -> Any:
+    """*values* of a map of *dtype*: in an array, or a tensor, as they are if they fit."""
+    if isinstance(values, np.ndarray):
+        if name_of(dtype) == name_of(values.dtype):
+            return values
+        from napari_mst.engine.tensors import as_tensor
+
+        values = as_tensor(values)
+    return values.to(dtype)
+
+
+def within(window: Window, have: Window, values: Any) -> Any:
     """The values of a *window*, of those that we *have*."""
     if window == have:
         return values
@@ -251,7 +282,7 @@ def within(window: Window, have: Window, values: Tensor) -> Tensor:
 # Costs
 
 
-def run_cost(program: Program, device: torch.device, dtype: torch.dtype) -> float:
+def run_cost(program: Program, device: Any, dtype: Any) -> float:
     """The time of a run: microseconds a pixel of the photo, of one thread of a CPU.
 
     Maps are of *dtype*.
@@ -259,7 +290,7 @@ def run_cost(program: Program, device: torch.device, dtype: torch.dtype) -> floa
     return sum(sweep_costs(schedule(thrifty(program, dtype)), device, dtype))
 
 
-def sweep_costs(planned: Schedule, device: torch.device, dtype: torch.dtype) -> list[float]:
+def sweep_costs(planned: Schedule, device: Any, dtype: Any) -> list[float]:
     """The time of each sweep, in the unit of `run_cost`."""
     program = planned.program
     dtypes = precisions(program, dtype, program.dtype)

@@ -3,15 +3,16 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from types import TracebackType
 from typing import Any, TypeVar
 
-import torch
 from threadpoolctl import threadpool_limits
 
 from napari_mst.base.memory import keep_blocks
 from napari_mst.base.progress import Progress
+from napari_mst.engine.device import set_threads, threads_of_cpu, torch_if_imported
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.plan import STREAMS
 from napari_mst.engine.windows import Window
 
@@ -33,7 +34,7 @@ class Workers:
 
     def __init__(
         self,
-        device: torch.device,
+        device: Any,
         cost: float,
         progress: Progress,
         is_apart: bool = False,
@@ -43,7 +44,7 @@ class Workers:
         self._cost = cost
         self._cost_done = 0.0
         self._progress = progress
-        self._threads = torch.get_num_threads()
+        self._threads = threads_of_cpu()
         self._open = ExitStack()
         # One for the whole run: with one for each sweep the GPU could fall further behind.
         self._behind: deque[Any] = deque()  # events of a GPU that this thread feeds
@@ -58,13 +59,15 @@ class Workers:
 
     def __enter__(self) -> "Workers":
         if self._device.type == "cuda":  # events and pinned memory belong to the current GPU
+            import torch
+
             self._open.enter_context(torch.cuda.device(self._device))
         if self._device.type == "cpu":
             keep_blocks()
             # NumPy multiplies for Gram matrices, and torch for the matrices between two passes:
             # both are too small to share.
             self._open.enter_context(threadpool_limits(1, user_api="blas"))
-            torch.set_num_threads(1)
+            set_threads(1)
         return self
 
     def __exit__(
@@ -76,9 +79,11 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             if self._device.type == "cuda":
+                import torch
+
                 torch._C._host_emptyCache()  # pinned memory, which torch would keep
             # The number that a worker set for itself, torch gives to all threads to come.
-            torch.set_num_threads(self._threads)
+            set_threads(self._threads)
         self._open.close()
 
     def each(
@@ -120,6 +125,8 @@ class Workers:
             self._progress.check()
             result = compute(tile)
             if self._device.type in ("cuda", "mps"):
+                import torch
+
                 self._behind.append(torch.get_device_module(self._device).Event())
                 self._behind[-1].record()
             if len(self._behind) > STREAMS:
@@ -127,23 +134,28 @@ class Workers:
             yield result
 
 
-def _infer(compute: Callable[[Window], T], tile: Window, device: torch.device) -> T:
-    with torch.inference_mode():  # a mode of the calling thread only
+def _infer(compute: Callable[[Window], T], tile: Window, device: Any) -> T:
+    torch = torch_if_imported()
+    with torch.inference_mode() if torch else nullcontext():  # a mode of the calling thread only
         result = compute(tile)
     wait_for(device)  # another stream reads it
     return result
 
 
-def wait_for(device: torch.device) -> None:
+def wait_for(device: Any) -> None:
     """Wait until a GPU has done what this thread has asked of it."""
     if device.type == "cuda":
+        import torch
+
         torch.cuda.current_stream(device).synchronize()
 
 
-def _prepare_thread(device: torch.device) -> None:
+def _prepare_thread(device: Any) -> None:
     if device.type == "cuda":
+        import torch
+
         torch.cuda.set_device(device)
         torch.cuda.set_stream(torch.cuda.Stream(device))
-    torch.set_num_threads(1)
+    set_threads(1)
     # GELU leaves numbers below 1e-38, on which a CPU is many times slower.
-    torch.set_flush_denormal(True)
+    native.flush_denormals()

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from napari_mst.base.atomic_save import saving
 from napari_mst.base.errors import CheckpointError, ModelError, shown
 from napari_mst.networks.measured import MeasuredNetwork, measured
-from napari_mst.networks.network import Network, pad
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import pad
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -8,13 +8,14 @@ program and not of the file. Format: https://github.com/huggingface/safetensors.
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-
-import safetensors.torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from napari_mst.base.atomic_save import saving
 from napari_mst.base.errors import CheckpointError
 from napari_mst.models.cards import ModelCard, card_to_metadata
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BUNDLED = {
     "light-vit.safetensors": "c386cc159093729b2792be3249202fa13f3c6e96c5b42204444802eb1bc28214",
@@ -34,7 +35,7 @@ _BEFORE_SEAL = rb"\"seal\": \""
 """The bytes before the seal: the card is JSON within JSON, so its quotes are escaped."""
 
 
-def write_weights(path: Path, tensors: Mapping[str, Tensor], card: ModelCard) -> None:
+def write_weights(path: Path, tensors: "Mapping[str, Tensor]", card: ModelCard) -> None:
     """Save *tensors* and their *card* as a sealed safetensors file, which replaces an older one.
 
     Raises
@@ -42,7 +43,9 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor], card: ModelCard) ->
     SaveError
         As `atomic_save.saving`. The older file is then intact.
     """
-    unsealed = safetensors.torch.save(dict(tensors), card_to_metadata(card, seal=_EMPTY.decode()))
+    from safetensors.torch import save
+
+    unsealed = save(dict(tensors), card_to_metadata(card, seal=_EMPTY.decode()))
     place = _place_of_seal(unsealed)
     data = unsealed[:place] + _seal_of(unsealed, place) + unsealed[place + len(_EMPTY) :]
     with saving(path, needed=len(data), overwrite=True) as (temporary,):

@@ -11,22 +11,15 @@ import pickletools
 import re
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 
 import safetensors.torch
 import torch
 from torch import Tensor
 
 from napari_mst.base.errors import CheckpointError, shown
-from napari_mst.base.memory import free_host_memory, is_out_of_memory
+from napari_mst.base.memory import is_out_of_memory
 from napari_mst.models.cards import ModelCard, card_from_metadata, read_metadata
 from napari_mst.models.seal import check_seal
-
-_MAX_BYTES = 2**30
-"""Largest weights file that is read; MST++ has 6.5 MB."""
-
-_COPIES = 4
-"""Loading takes this times the size of a file: bytes, tensors, and both in twice the precision."""
 
 _SAFE_TORCH = (2, 10)
 """First torch whose ``weights_only`` reader is not known to be exploitable."""
@@ -72,23 +65,6 @@ _DEPTH = 5
 
 _PREFIXES = ("module.", "_orig_mod.", "netG.", "model.", "net.")
 """Prefixes of every key, which DataParallel, torch.compile and training frameworks add."""
-
-
-def read_weights(path: Path) -> bytes:
-    """All of the file, if it is of a size that memory holds."""
-    try:
-        size = path.stat().st_size
-        if size > _MAX_BYTES:
-            raise CheckpointError(
-                f"Expected weights of at most {_MAX_BYTES:,} bytes, got {size:,}."
-            )
-        if _COPIES * size > free_host_memory(_COPIES * size):
-            raise MemoryError(path)
-        return path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(
-            f"Expected a readable file, got {error.strerror}. Check its permissions."
-        ) from error
 
 
 def parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelCard | None]:

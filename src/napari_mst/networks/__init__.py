@@ -2,142 +2,21 @@
 
 A network is a torch module that says its passes (`network.Network`): all that the engine, the
 pipeline and the window ask of it. To add one: a file here and a row of `NETWORKS`. CONTRIBUTING.md
-shows an example.
+shows an example. Only the table and the networks import torch.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from napari_mst.networks.module import Network
+    from napari_mst.networks.registry import NETWORKS, OURS, Kind
 
-from napari_mst.base.extensions import load_extensions
-from napari_mst.networks.awan import AWAN
-from napari_mst.networks.edsr import EDSR
-from napari_mst.networks.hdnet import HDNet
-from napari_mst.networks.hinet import HINET_KEYS, HINet
-from napari_mst.networks.hrnet import HRNET_KEYS, HRNet
-from napari_mst.networks.hscnn_plus import HSCNNPlus
-from napari_mst.networks.layout import loaded, renamed
-from napari_mst.networks.mst import MST
-from napari_mst.networks.mst_plus_plus import (
-    PUBLISHED,
-    MSTPlusPlus,
-    build_mst_plus_plus,
-    is_mst_plus_plus,
-)
-from napari_mst.networks.network import Network
-from napari_mst.networks.pixelwise import build_pixelwise
-from napari_mst.networks.refining_mst_plus_plus import build_refining
-from napari_mst.networks.vision_transformer import build_vision_transformer
-
-__all__ = ["NETWORKS", "Kind", "Network"]
-
-StateDict = Mapping[str, Tensor]
-"""The weights of a network by name."""
-
-OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
-"""The conventions of the networks that `napari-mst train` makes."""
+__all__ = ["NETWORKS", "OURS", "Kind", "Network"]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One row of `NETWORKS`.
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from napari_mst.networks import registry
 
-    Attributes
-    ----------
-    title
-        A name for a person.
-    recognises
-        True if a state dict holds the weights of such a network.
-    build
-        Builds the network of a state dict, in evaluation mode. Raises `CheckpointError` if tensors
-        are missing, left over or of the wrong shape.
-    conventions
-        Fields of the model card for a weights file without one; fields that are not here are those
-        of the published MST++. By default those of a network that `napari-mst train` makes.
-    taken_as
-        The same in words, for a person.
-    new
-        Makes a new network for photos and 31 bands, by the name for `napari-mst train --network`.
-    """
-
-    title: str
-    recognises: Callable[[StateDict], bool]
-    build: Callable[[StateDict], Network]
-    conventions: Mapping[str, Any] = field(default_factory=lambda: OURS)
-    taken_as: str = "trained by napari-mst, linear light"
-    new: Mapping[str, Callable[[], Network]] = field(default_factory=dict)
-
-
-def _marked(mark: str) -> Callable[[StateDict], bool]:
-    """Recognises a state dict with a key that begins with the pattern *mark*."""
-    return lambda state: any(re.match(mark, key) for key in state)
-
-
-def _published(
-    title: str,
-    mark: str,
-    network: Any,
-    renames: Iterable[tuple[str, str]] = (),
-    new: Mapping[str, Callable[[], Network]] | None = None,
-) -> Kind:
-    """The row of a network of the authors' tool box, whose weights are of their challenge.
-
-    The class *network* takes keys with *renames*. It makes what is *new*, if nothing else does.
-    """
-
-    def build(state: StateDict) -> Network:
-        weights = renamed(state, renames)
-        return loaded(title, lambda: network.of(weights), weights)
-
-    new = new or {title.lower(): network}
-    return Kind(title, _marked(mark), build, {}, _taken_as(title), new)
-
-
-def _taken_as(title: str) -> str:
-    return f"published {title}, min-max normalised"
-
-
-MST_SIZES: Mapping[str, Callable[[], Network]] = {
-    "mst-s": partial(MST, blocks=(2, 2, 2)),
-    "mst-m": partial(MST, blocks=(2, 4, 4)),
-    "mst-l": MST,
-}
-"""The published sizes, which differ in the blocks at each level."""
-
-
-# A refining network holds all tensors of an MST++ besides its own, and HDNet those of an EDSR, so
-# their rows stand first.
-NETWORKS: dict[str, Kind] = {
-    "pixelwise": Kind("Pixelwise network", _marked(r"margins\."), build_pixelwise),
-    "refining": Kind("MST++", _marked(r"pixelwise\."), build_refining),
-    "mst++": Kind(
-        title="MST++",
-        recognises=is_mst_plus_plus,
-        build=build_mst_plus_plus,
-        conventions={},
-        taken_as=_taken_as("MST++"),
-        new={"mst++": MSTPlusPlus},
-    ),
-    "mst": _published("MST", r"embedding_2\.", MST, PUBLISHED, MST_SIZES),
-    "hdnet": _published("HDNet", r"body\.32\.conv_up", HDNet),
-    "edsr": _published("EDSR", r"tail\.0\.", EDSR),
-    "hscnn+": _published("HSCNN+", r"ddfn\.conv_up1", HSCNNPlus),
-    "hrnet": _published("HRNet", r"(levels\.)?top\.?1\.", HRNet, HRNET_KEYS),
-    "hinet": _published("HINet", r"sam12\.", HINet, HINET_KEYS),
-    "awan": _published("AWAN", r"tail_nonlocal\.", AWAN, [(r"\.conv2d\.", ".")]),
-    "vision transformer": Kind(
-        title="Vision transformer",
-        recognises=_marked("cls_token"),
-        build=build_vision_transformer,
-        conventions={**OURS, "quantity": ""},
-        taken_as="a vision transformer of linear light",
-    ),
-}
-"""Networks, in the order of asking: the first that recognises a weights file builds it."""
-
-
-load_extensions("networks")
+    return getattr(registry, name)

@@ -16,8 +16,9 @@ from torch.nn import functional as F
 from napari_mst.networks.attention.query import check_pixel, unmasked
 from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.networks.layout import count_of
+from napari_mst.networks.module import Network
 from napari_mst.networks.mst_plus_plus import Plus
-from napari_mst.networks.network import Network, Program
+from napari_mst.networks.network import Program
 from napari_mst.networks.shared_modules import Chain, softmax_sums, softmaxes
 
 _REDUCTION = 16

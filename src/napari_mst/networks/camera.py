@@ -14,16 +14,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from napari_mst.networks.forms import DARKEST, LIMIT, OFFSET, PixelwiseStart
 from napari_mst.networks.layout import loaded
-from napari_mst.networks.pixelwise import (
-    DARKEST,
-    LIMIT,
-    OFFSET,
-    Layers,
-    OnePixel,
-    PixelwiseStart,
-    colour_features,
-)
+from napari_mst.networks.pixelwise import Layers, OnePixel, colour_features
 
 _COLOURS = 9
 

@@ -11,8 +11,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from napari_mst.networks.layout import count_of
+from napari_mst.networks.module import Network
 from napari_mst.networks.mst_plus_plus import Plus
-from napari_mst.networks.network import Network, Program
+from napari_mst.networks.network import Program
 from napari_mst.networks.shared_modules import Chain, near
 
 

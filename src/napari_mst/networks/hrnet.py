@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.shared_modules import Activated, Chain
 
 _DENSE_BLOCKS = {"top": 1, "mid": 1, "bot": 2, "main": 4}

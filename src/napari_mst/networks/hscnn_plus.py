@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.networks.layout import count_of
+from napari_mst.networks.module import Network
 from napari_mst.networks.mst_plus_plus import Concatenated
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.shared_modules import near
 
 _GROWTH = 32

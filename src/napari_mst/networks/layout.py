@@ -1,5 +1,6 @@
 """Comparing weights with the network that is to have them, before anything is loaded."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -111,3 +112,11 @@ def check_layout(
 
 def _shortened(key: str) -> str:
     return key if len(key) <= 30 else f"{key[:12]}..{key[-16:]}"
+
+
+def sha256_of(network: nn.Module) -> str:
+    """The checksum of the names and weights of *network*."""
+    digest = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        digest.update(name.encode() + value.contiguous().numpy().tobytes())
+    return digest.hexdigest()

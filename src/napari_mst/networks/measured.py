@@ -5,6 +5,7 @@ the period with which the module treats pixels alike, and how far an output pixe
 batch, C channels, B bands, H rows, W columns.
 """
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.base.errors import ModelError, shown
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import PHOTO, Pass, Program
 
 Reach = int | None | Literal["measured"]
 """Pixels on each side on which an output pixel depends; None for all of the photo."""
@@ -204,3 +206,9 @@ def _noise(shape: tuple[int, ...], seed: int = 0) -> Tensor:
 
 def _up_to(length: int, multiple: int) -> int:
     return -(-length // multiple) * multiple
+
+
+def network_of(module: nn.Module, in_bands: int, reach: Reach) -> Network:
+    """A copy of *module* as a network, in evaluation mode and float32; see `Model.of`."""
+    copied = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
+    return copied if isinstance(copied, Network) else measured(copied, in_bands, reach)

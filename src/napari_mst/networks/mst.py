@@ -18,8 +18,9 @@ from napari_mst.networks.attention.kinds import halving
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import MULTIPLE
 from napari_mst.networks.layout import count_of
+from napari_mst.networks.module import Network
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
-from napari_mst.networks.network import PHOTO, Network, Program
+from napari_mst.networks.network import PHOTO, Program
 from napari_mst.networks.shared_modules import Chain, near
 
 

@@ -25,7 +25,8 @@ from napari_mst.networks.attention.kinds import (
 )
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
 from napari_mst.networks.layout import count_of, loaded, renamed
-from napari_mst.networks.network import Network, Pass, Program
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import Pass, Program
 from napari_mst.networks.shared_modules import Chain, near
 
 MakeBlock = Callable[[int, int], Block]

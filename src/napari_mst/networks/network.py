@@ -7,22 +7,22 @@ region by region it is the engine's `run`. Letters: N batch, C channels, H rows,
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from napari_mst.base.errors import PhotoError
-from napari_mst.networks.attention_spec import AttentionSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from napari_mst.networks.attention_spec import AttentionSpec
 
 PHOTO = "photo"
 """The map that a program begins with: (N, in_bands, H, W)."""
 
-Local = Callable[..., Tensor]
+Local = Callable[..., Any]
 """Maps (N, C, H, W) of one size, and the folded statistic if the pass uses one -> another map.
 
 Along a border of the image it pads as the network does; at a cut, what it gives within the halo of
@@ -33,7 +33,7 @@ Folded = dict[str, Any]
 """Statistics of whole maps by name, folded into what later passes use."""
 
 
-def _as_it_is(total: Tensor, _pixels: int) -> Tensor:
+def _as_it_is(total: Any, _pixels: int) -> Any:
     return total
 
 
@@ -48,7 +48,8 @@ class Pass:
     reads
         Names of the maps that it reads, all of one size.
     local
-        Computes the map. The engine may have a fast path for a module or method that it knows.
+        Computes the map: a `Local`, or a form of `forms`, which only compiled kernels compute. The
+        engine may have a fast path for a module or method that it knows.
     halo
         Pixels of the maps it reads, on each side, on which a pixel depends; with *align*, those
         around the window in which the pixel lies. None: on all pixels.
@@ -89,21 +90,21 @@ class Pass:
 
     writes: str
     reads: tuple[str, ...]
-    local: Local
+    local: Any
     channels: int
     halo: int | None = 0
     scale: Fraction = Fraction(1)
     align: int = 1
     uses: str = ""
-    statistic: Callable[[Tensor], Tensor] | None = None
-    fold: Callable[[Tensor, int], Any] = _as_it_is
+    statistic: Callable[[Any], Any] | None = None
+    fold: Callable[[Any, int], Any] = _as_it_is
     gathers: int = 0
     is_kept: bool = True
     same_as: str = ""
     work: float | None = None
     values: int | None = None
-    attention: tuple[AttentionSpec, ...] = ()
-    block: nn.Module | None = None
+    attention: tuple["AttentionSpec", ...] = ()
+    block: "nn.Module | None" = None
 
     @property
     def cost(self) -> float:
@@ -112,12 +113,14 @@ class Pass:
             return self.work
         # `local` is a method of a module, a callable around a convolution, or a module.
         owner = getattr(self.local, "__self__", getattr(self.local, "convolution", self.local))
-        weights = owner.parameters() if isinstance(owner, torch.nn.Module) else ()
+        weights = owner.parameters() if hasattr(owner, "parameters") else ()
         # A transposed convolution of stride s takes one of s x s weights for each pixel it writes.
-        of_each = sum(weight.numel() for weight in weights) / max(float(self.scale), 1.0) ** 2
+        of_each = (
+            sum(math.prod(weight.shape) for weight in weights) / max(float(self.scale), 1.0) ** 2
+        )
         return of_each or float(self.channels)
 
-    def apply(self, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
+    def apply(self, maps: "Sequence[Tensor]", folded: Mapping[str, Any]) -> "Tensor":
         """The map that it writes, from those that it reads; hooks on its block see both."""
         used = (folded[self.uses],) if self.uses else ()
         result: Tensor = self.local(*maps, *used)
@@ -129,7 +132,7 @@ class Pass:
         """True if somebody has registered a forward hook on its block."""
         return self.block is not None and bool(self.block._forward_hooks)
 
-    def call_hooks(self, read: Tensor, written: Tensor) -> None:
+    def call_hooks(self, read: "Tensor", written: "Tensor") -> None:
         """Call the forward hooks on its block; what they return is left out."""
         if self.block is not None:
             for key, hook in list(self.block._forward_hooks.items()):
@@ -138,7 +141,7 @@ class Pass:
                 hook(self.block, (read,), *([{}] if has_kwargs else []), written)
 
 
-Apply = Callable[[Pass, Sequence[Tensor], Mapping[str, Any]], Tensor]
+Apply = Callable[[Pass, Sequence["Tensor"], Mapping[str, Any]], "Tensor"]
 """Computes the map that a pass writes, as `Pass.apply` does."""
 
 
@@ -148,16 +151,22 @@ class Program:
 
     The photo has *in_bands* channels and is reflect-padded at its end to multiples of *multiple*.
     *is_cropped* says whether the result is cut back to the size of the photo. *dtype* is that of
-    the weights, the photo and the result. The padded photo has at most *most_pixels*, where they
-    are not 0.
+    the weights, the photo and the result, of torch or NumPy: torch's float32 by default. The padded
+    photo has at most *most_pixels*, where they are not 0.
     """
 
     passes: tuple[Pass, ...]
     in_bands: int = 3
     multiple: int = 1
-    dtype: torch.dtype = torch.float32
+    dtype: Any = None
     is_cropped: bool = True
     most_pixels: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dtype is None:
+            import torch
+
+            object.__setattr__(self, "dtype", torch.float32)
 
     @property
     def output(self) -> Pass:
@@ -264,8 +273,8 @@ class Program:
         return replace(self, passes=tuple(passes))
 
     def whole(
-        self, photo: Tensor, folded: Folded | None = None, apply: Apply = Pass.apply
-    ) -> Tensor:
+        self, photo: "Tensor", folded: Folded | None = None, apply: Apply = Pass.apply
+    ) -> "Tensor":
         """The result for a batch of photos (N, in_bands, H, W), every map in one piece.
 
         Statistics that are *folded* already are taken as they are. *apply* computes each pass.
@@ -289,34 +298,7 @@ class Program:
         return result[..., :height, :width]
 
 
-class Network(nn.Module, ABC):
-    """A torch module that says its passes: all that the engine, the pipeline and models know of it.
-
-    `forward` is the program evaluated on whole maps, so both are one mathematics. A photo has
-    `in_bands` channels, and a cube `out_bands` bands.
-    """
-
-    in_bands: int
-    out_bands: int
-
-    makes_bands = True
-    """Every pixel of its output is a spectrum; else it gives one answer for the whole photo."""
-
-    @abstractmethod
-    def program(self) -> Program:
-        """All passes, from the photo to the cube, with the weights that the network has."""
-
-    def program_of(self, passes: Sequence[Pass], multiple: int = 1, **words: Any) -> Program:
-        """The program of these *passes*, in the precision of the weights."""
-        dtype = next(self.parameters()).dtype
-        return Program(tuple(passes), self.in_bands, multiple, dtype, **words)
-
-    def forward(self, photo: Tensor) -> Tensor:
-        """(N, in_bands, H, W) -> (N, out_bands, H, W)."""
-        return self.program().whole(photo)
-
-
-def pad(photo: Tensor, multiple: int) -> Tensor:
+def pad(photo: "Tensor", multiple: int) -> "Tensor":
     """Reflect-pad the last two axes at the end up to a multiple.
 
     A side that is too short to be reflected once is reflected again.
@@ -330,8 +312,10 @@ def pad(photo: Tensor, multiple: int) -> Tensor:
     return photo
 
 
-def reflected_index(length: int, multiple: int) -> Tensor:
+def reflected_index(length: int, multiple: int) -> "Tensor":
     """The source of every padded pixel, by index: `reflected_index(5, 8)` is 0 1 2 3 4 3 2 1."""
+    import torch
+
     padded = -(-length // multiple) * multiple
     period = max(2 * (length - 1), 1)  # there and back, without the ends once more
     index = torch.arange(padded) % period

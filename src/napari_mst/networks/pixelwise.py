@@ -7,54 +7,20 @@ black, no colour has a reflectance far above 1, and beyond white a spectrum keep
 Letters: N batch, B bands, H rows, W columns.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.networks.forms import DARKEST, LIMIT, OFFSET, PixelwiseStart
 from napari_mst.networks.layout import loaded
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
-
-LIMIT = 1.25
-"""Reflectance that no estimate exceeds, for any colour up to white."""
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import PHOTO, Pass, Program
 
 _FEATURES = 9
 _VALUES = 2.25  # numbers in work for each pixel and channel of the hidden layers
-
-DARKEST = 1e-7
-"""Linear light, a 3000th of an 8-bit code: below it nothing changes, so gradients are finite."""
-
-OFFSET = 1e-3
-"""Linear light that is added where colours are divided by brightness."""
-
-
-class PixelwiseStart(NamedTuple):
-    """The spectra that a network starts from, and how its layers change them.
-
-    From a pixel of three colours (r, g, b) the start is *matrix* x pixel, but at least
-    *slope* x (r + g + b) + *least*, and at most *most* of the limit. Its share s of the limit
-    becomes sigmoid(layers + log(s / (1 - *bend* x s))).
-
-    Attributes
-    ----------
-    matrix
-        (B, 3).
-    slope, least, most
-        Numbers as above.
-    bend
-        0 or 1: layers change the logarithm of the share, or its logit.
-    """
-
-    matrix: Tensor
-    slope: float
-    least: float
-    most: float = math.inf
-    bend: float = 0.0
-
 
 Layers = list[tuple[Tensor, Tensor]]
 """The weights (out, in) and biases of layers, with GELU between them."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from napari_mst.base.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera
+from napari_mst.networks.forms import BLACK
 from napari_mst.networks.hyperparameters import AttentionParameters
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, Plus, build_mst_plus_plus
 from napari_mst.networks.network import PHOTO, Pass
@@ -19,9 +20,6 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
 from napari_mst.networks.shared_modules import Chain
 
 _PREFIX = "pixelwise."
-
-BLACK = 0.003
-"""Light that is added before a power is taken, so that its slope at black is finite."""
 
 _POWER_WORK = 8
 """Multiplications that take as long as one power."""

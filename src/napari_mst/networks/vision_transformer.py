@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from napari_mst.networks.attention.class_token import MultiHeadAttention
 from napari_mst.networks.attention.transformer_block import PUBLISHED, TransformerBlock
 from napari_mst.networks.layout import loaded, renamed
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.module import Network
+from napari_mst.networks.network import PHOTO, Pass, Program
 
 _HEADS = "heads"  # an entry of our weights files: timm stores no number of heads
 _USUAL_HEAD = 64  # features of a head in the published networks

@@ -71,7 +71,8 @@ def added_up(job: Job) -> tuple[Statistics, Plan]:
         As `run`.
     """
     setup = job.setup
-    device, program = setup.device.device, setup.program
+    # Of the torch module: statistics are kept as tensors, and the thin pass is one of torch.
+    device, program = setup.device.device, setup.network.program()
     plan = Plan()
     folded: Folded = {}
     thin = up_to_statistics(program)
@@ -122,7 +123,7 @@ def estimated(job: Job) -> Statistics | None:
     None where the network has no statistics of this kind, or the photo is not larger than a few
     squares.
     """
-    program = job.setup.program
+    program = job.setup.network.program()
     device = job.setup.device.device
     is_summed = all(each.halo is not None and not each.gathers for each in program.passes)
     if not is_summed or not _makers(program):
@@ -165,7 +166,7 @@ def estimated(job: Job) -> Statistics | None:
 
 def _of_squares(job: Job, squares: list[Singles], inner: Window, totals: Folded) -> Folded:
     """The statistics of the *inner* parts of *squares*, whose sums are added to the *totals*."""
-    program, full = job.setup.program, squares[0].shape[1]
+    program, full = job.setup.network.program(), squares[0].shape[1]
 
     def fold(each: Pass, total: Tensor, _: int) -> Any:
         totals[each.writes] = totals.get(each.writes, 0) + total
@@ -234,10 +235,11 @@ def recalled(job: Job, ranks: int = 1) -> Statistics | None:
 @torch.no_grad()
 def _check_fit(folded: Mapping[str, Tensor], setup: Setup) -> None:
     """Raise `ValueError` unless *folded* can be the statistics of the network of *setup*."""
-    if sorted(folded) != sorted(_makers(setup.program)):
+    program = setup.network.program()
+    if sorted(folded) != sorted(_makers(program)):
         raise ValueError("other names")
     for name, found in folded.items():
-        each = setup.program.writer(name)
+        each = program.writer(name)
         black = torch.zeros(1, each.channels, 1, 1, dtype=found.dtype, device=found.device)
         # Only what is gathered of all pixels depends on their number.
         statistic = cast("Callable[[Tensor], Tensor]", each.statistic)

@@ -4,10 +4,9 @@ Letters: B bands, P pixels.
 """
 
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import torch
 
 from napari_mst.base.arrays import Doubles, Singles
 from napari_mst.base.errors import CameraError, PhotoError
@@ -21,10 +20,12 @@ from napari_mst.calibration.light.estimating import (
 from napari_mst.calibration.white_patch import patch_values
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.models.cards import PHOTOGRAPHED
-from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.setup import Setup, copied
+
+if TYPE_CHECKING:
+    from napari_mst.networks.camera import CameraNetwork
 
 _COVERED = 0.9
 _SQUARES = 8  # of the mosaic on which candidates are compared
@@ -168,7 +169,7 @@ def _gains_by_references(photo: Photo, acquisition: Acquisition | None) -> Doubl
 
 
 def _spectra(
-    network: CameraNetwork,
+    network: "CameraNetwork",
     linear: Singles,
     response: Doubles,
     gains: Doubles | None,
@@ -177,6 +178,8 @@ def _spectra(
 
     *gains* (3,) balance them, where they do not follow from the light.
     """
+    import torch
+
     response = response / response[:, 1].sum()
     white = response.sum(axis=0)
     gains = 1 / white if gains is None else gains

@@ -25,10 +25,9 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from napari_mst.base.arrays import Doubles, Floats, Singles, doubles, singles
@@ -36,11 +35,16 @@ from napari_mst.base.errors import CubeError
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
+from napari_mst.engine.device import threads_of_cpu
 from napari_mst.engine.fast_paths import native
-from napari_mst.models import load_model
+from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, ModelCard
-from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.models.loading import bundled_weights
+from napari_mst.networks.forms import EstimateForm
 from napari_mst.reconstruction.colour_fidelity.code_cells import each_block, row_blocks
+
+if TYPE_CHECKING:
+    from napari_mst.networks.pixelwise import PixelwiseNetwork
 
 PIXELWISE = "pixelwise-srgb"
 """The model whose network knows the distances."""
@@ -88,7 +92,7 @@ def model_intervals(
     def compute(rows: slice) -> None:
         write(np.asarray(cube.data[:, rows], dtype=np.float32), sides[:, :, rows])
 
-    each_block(compute, row_blocks(cube.shape[1:]), progress, torch.get_num_threads())
+    each_block(compute, row_blocks(cube.shape[1:]), progress, threads_of_cpu())
     holds = cube.provenance.error_band.get("holds", "")
     reason = f", wide enough for {holds}" if holds else ""
     lower, upper = sides
@@ -105,9 +109,10 @@ def _writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
         return write
     from napari_mst.engine.fast_paths.compiled_passes import CompiledSides
 
-    network, wavelengths = _network()
+    wavelengths = _wavelengths()
     numbers = srgb_response(wavelengths), _numbers(cube.provenance.error_band, wavelengths).T
-    compiled = CompiledSides(network, torch.from_numpy(np.concatenate(numbers, axis=1))).write
+    estimate = EstimateForm.of(bundled_weights(PIXELWISE))
+    compiled = CompiledSides(estimate, np.concatenate(numbers, axis=1)).write
     factors = brightness(cube.provenance.error_band)
 
     def scaled(spectra: Singles, sides: Singles) -> None:
@@ -135,8 +140,7 @@ def has_model_band(cube: SpectralCube) -> bool:
     """True if the model of *cube* has a calibrated band, at the wavelengths that *cube* has."""
     if not cube.provenance.error_band or not cube.has_wavelengths:
         return False
-    _, wavelengths = _network()
-    return np.array_equal(cube.wavelengths, wavelengths)
+    return np.array_equal(cube.wavelengths, _wavelengths())
 
 
 def interval_side(cube: SpectralCube) -> str:
@@ -156,8 +160,10 @@ def margins(spectra: Floats) -> IntervalSides:
 
     They are those for the colours that *spectra* (B, H, W) show.
     """
-    network, wavelengths = _network()
-    response = torch.from_numpy(srgb_response(wavelengths).astype(np.float32))
+    import torch
+
+    network = _network()
+    response = torch.from_numpy(srgb_response(_wavelengths()).astype(np.float32))
     numbers = torch.from_numpy(np.ascontiguousarray(spectra, dtype=np.float32))
     with torch.inference_mode():
         shown = torch.einsum("bhw,bc->chw", numbers, response)
@@ -294,8 +300,11 @@ def _check(cube: SpectralCube) -> None:
 
 
 @functools.cache
-def _network() -> tuple[PixelwiseNetwork, Doubles]:
-    """The network that knows the distances, and its wavelengths."""
-    model = load_model(PIXELWISE)
-    network = cast("PixelwiseNetwork", model.network)
-    return network, np.asarray(model.card.wavelengths)
+def _network() -> "PixelwiseNetwork":
+    """The network that knows the distances."""
+    return cast("PixelwiseNetwork", load_model(PIXELWISE).network)
+
+
+def _wavelengths() -> Doubles:
+    """The wavelengths of the network that knows the distances."""
+    return np.asarray(MODELS[PIXELWISE].wavelengths)

@@ -117,7 +117,7 @@ def _check(job: Job, data: Array | Lazy, shot: Photo) -> ColourCheck:
 
 def _raw(job: Job, known: Known) -> Lazy:
     """The numbers as the network estimates them."""
-    program = job.setup.program
+    program = job.setup.network.program()
     dtype = torch.empty(0, dtype=program.dtype).numpy().dtype
     shape = (program.output.channels, *job.part.shape)
     return Lazy(job.photo.name, shape, dtype, _estimated(job, known, dtype))
@@ -125,7 +125,7 @@ def _raw(job: Job, known: Known) -> Lazy:
 
 def _estimated(job: Job, known: Known, dtype: DType) -> Read:
     """Computes the cube of a photo whose statistics are *known*, where it is read."""
-    program, photo = job.setup.program, job.part
+    program, photo = job.setup.network.program(), job.part
     sizes = program.sizes(*photo.shape)
 
     def estimate(window: Window) -> Floats:

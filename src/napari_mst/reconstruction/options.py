@@ -1,6 +1,7 @@
 """The options of a reconstruction: one record for the window, the command line and Python."""
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -100,3 +101,8 @@ class RunOptions:
 
 DEFAULTS = RunOptions()
 """The options of somebody who has not chosen anything."""
+
+
+def is_rank() -> bool:
+    """True in a process that `torchrun` has started beside others."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1

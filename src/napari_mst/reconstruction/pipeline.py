@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from time import process_time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +16,6 @@ from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.cube_history import build_cube, provenance_of
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
-from napari_mst.reconstruction.lazy_statistics import Statistics
-from napari_mst.reconstruction.on_demand import on_demand
 from napari_mst.reconstruction.preparing import averaged_down, prepared_job
 from napari_mst.reconstruction.running import (
     Planes,
@@ -29,6 +28,9 @@ from napari_mst.reconstruction.running import (
     shares_of_run,
 )
 from napari_mst.reconstruction.setup import UNTURNED, Setup
+
+if TYPE_CHECKING:
+    from napari_mst.reconstruction.lazy_statistics import Statistics
 
 PREPARING = 0.1
 """The share of the progress of a first computation that seeing the photo takes, about."""
@@ -86,7 +88,7 @@ class PreparedPhoto:
         progress: ProgressLike = None,
         *,
         estimate: bool = False,
-        add_up: Callable[[Job], Statistics] | None = None,
+        add_up: "Callable[[Job], Statistics] | None" = None,
     ) -> SpectralCube:
         """The cube, computed where it is looked at; see `Reconstructor.reconstruct_lazy`.
 
@@ -97,6 +99,10 @@ class PreparedPhoto:
                 "Expected a precision of 32 bits or more and no ensemble to open a photo, got "
                 f"{self._setup.options.precision}. Use `run_and_correct` for the whole cube."
             )
+        # Statistics are kept as tensors.
+        from napari_mst.reconstruction.on_demand import on_demand
+
+        _ = self._setup.network
         progress = as_progress(progress)
         seen = self._decided(progress.part(0, PREPARING))
         stage = replace(denoised(seen), progress=progress.part(PREPARING, 1))

@@ -47,7 +47,7 @@ def read(setup: Setup, photo: PhotoLike) -> Photo:
     """Read *photo* and check that the network of *setup* can be given it; else `PhotoError`."""
     source = as_photo(photo)
     card = setup.model.card
-    bands = setup.network.in_bands
+    bands, _ = setup.model.sides
     channels = len(source.pixels)
     if channels != bands:
         raise PhotoError(f"Expected {bands} channels for the model {card.name}, got {channels}.")

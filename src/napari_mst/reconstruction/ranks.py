@@ -49,11 +49,6 @@ from napari_mst.reconstruction.pipeline import PreparedPhoto
 T = TypeVar("T")
 
 
-def is_rank() -> bool:
-    """True in a process that `torchrun` has started beside others."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
-
-
 @contextmanager
 def joined_ranks(device: str) -> Iterator[int]:
     """Meet the other ranks for the block, which compute on *device*; yields the number of this one.
@@ -176,7 +171,7 @@ def _summed(job: Job) -> Statistics:
     They are kept, so that a run that ended while its cube was written goes on from there.
     """
     setup = job.setup
-    device, program, options = setup.device.device, setup.program, setup.options
+    device, program, options = setup.device.device, setup.network.program(), setup.options
     if any(each.halo is None or each.gathers for each in program.passes):
         raise ModelError(
             "Expected a network whose attention is a sum over pixels, got one that sees all of "
@@ -203,7 +198,7 @@ def _summed(job: Job) -> Statistics:
 
 def _strip(job: Job) -> PhotoRows:
     """The rows of this rank and their margin, whose totals are added to those of the others."""
-    program, source = job.setup.program, job.source()
+    program, source = job.setup.network.program(), job.source()
     height, width = source.height, source.width
     rank, count = distributed.get_rank(), distributed.get_world_size()
     grain = program.grain

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from inspect import Signature, signature
-from typing import Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from napari_mst.base.arrays import Floats
 from napari_mst.base.errors import shown
@@ -17,7 +17,6 @@ from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.models import Model
-from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
@@ -26,6 +25,9 @@ from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.pipeline import PreparedPhoto
 from napari_mst.reconstruction.running import plan_run
 from napari_mst.reconstruction.setup import Setup, compile_kernels, set_up
+
+if TYPE_CHECKING:
+    from napari_mst.networks.module import Network
 
 P = ParamSpec("P")
 
@@ -166,14 +168,14 @@ class Reconstructor:
         return self.options.acquisition
 
     @property
-    def network(self) -> Network:
+    def network(self) -> "Network":
         """The network on its device, in its precision."""
         return self.setup.network
 
     @property
     def program(self) -> Program:
         """The passes of the network."""
-        return self.setup.program
+        return self.network.program()
 
     def warm_up(self, say: Callable[[str], None], progress: ProgressLike = None) -> None:
         """Compile the kernels that the first run on a machine would have to wait for.

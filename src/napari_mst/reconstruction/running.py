@@ -7,7 +7,6 @@ import gc
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from napari_mst.base.arrays import Floats
 from napari_mst.base.errors import ModelError, OutOfMemory, shown
@@ -130,6 +129,8 @@ def free_memory(setup: Setup) -> None:
     KEPT.clear()
     device = setup.device.device
     if device.type != "cpu":
+        import torch
+
         torch.get_device_module(device).empty_cache()
 
 
@@ -199,8 +200,9 @@ def shares_of_run(job: Job) -> tuple[float, float]:
         after = CORRECTION_COST if job.setup.has_kernels() else PLAIN_CORRECTION_COST
     if not before and not after:
         return 0.0, 1.0
-    dtype = getattr(torch, job.options.precision)
-    one_run = run_cost(job.setup.program, job.setup.device.device, dtype)
+    program = job.setup.program
+    dtype = planning.dtype_of(job.options.precision, program.dtype)
+    one_run = run_cost(program, job.setup.device.device, dtype)
     all_runs = len(job.orientations) * one_run
     total = before + all_runs + after
     return before / total, 1 - after / total

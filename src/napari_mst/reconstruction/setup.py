@@ -9,28 +9,28 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple, TypeVar
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from napari_mst.base.arrays import Array, Floats
 from napari_mst.base.errors import CameraError, DenoisingError, DeviceError, ModelError, shown
 from napari_mst.base.progress import Progress
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.engine.checking import check_network
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows
-from napari_mst.engine.plan import Plan
+from napari_mst.engine.plan import Plan, dtype_of
 from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.engine.steps import has_fast_path, plain_values
 from napari_mst.models import Model, ModelCard
-from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import CAMERA_RGB, Acquisition
 from napari_mst.reconstruction.options import Denoise, RunOptions
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from napari_mst.networks.module import Network
 
 PREPARING = "Preparing the engine for this processor: some seconds, once."
 
@@ -38,13 +38,13 @@ PATIENCE = 0.1
 """Seconds between two looks at what the compiler does and whether the user has cancelled."""
 
 
-N = TypeVar("N", bound=nn.Module)
+N = TypeVar("N", bound="nn.Module")
 
 
 _CHECKED: set[tuple[type, str]] = set()
 """Networks of others whose passes were checked, with their weights."""
 
-AS_LOADED = ("cpu", torch.float32)
+AS_LOADED = ("cpu", "float32")
 """Device and precision of the network of a model."""
 
 
@@ -85,16 +85,27 @@ def turned_back(planes: Array, orientation: Orientation) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A model that is ready to run as the options say: all that stays from photo to photo."""
+    """A model that is ready to run as the options say: all that stays from photo to photo.
+
+    *own* is the copy of its network on another device, in another precision, or for a camera.
+    """
 
     model: Model
     options: RunOptions
     device: DeviceChoice
-    network: Network
+    own: "Network | None" = None
+
+    @property
+    def network(self) -> "Network":
+        """The network on its device, in its precision."""
+        return self.model.network if self.own is None else self.own
 
     @property
     def program(self) -> Program:
-        """The passes of the network."""
+        """The passes of the network: of compiled kernels, unless somebody has its torch module."""
+        compiled = self.model.compiled if self.own is None and not self.is_narrow else None
+        if compiled is not None and native.can_run(self.device.device, compiled.dtype):
+            return compiled
         return self.network.program()
 
     @property
@@ -118,9 +129,7 @@ class Setup:
         """The setup for photos of another *acquisition*; hooks on its modules see it, too."""
         network = copied(self.network)
         _set_response(network, acquisition)
-        return replace(
-            self, options=replace(self.options, acquisition=acquisition), network=network
-        )
+        return replace(self, options=replace(self.options, acquisition=acquisition), own=network)
 
     def has_kernels(self) -> bool:
         """True if compiled kernels run the network.
@@ -134,8 +143,8 @@ class Setup:
         return plain_values(self.program, self.device.device, self._dtype) > 0
 
     @property
-    def _dtype(self) -> torch.dtype:
-        return getattr(torch, self.options.precision)
+    def _dtype(self) -> Any:
+        return dtype_of(self.options.precision, self.program.dtype)
 
     def cube_of(self, source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*.
@@ -150,6 +159,8 @@ class Setup:
                     execute(program.until(name), source, device, plan, progress.part(1, 1)).numbers
                     for name in (each.reads[0], each.writes)
                 )
+                import torch
+
                 each.call_hooks(*(torch.from_numpy(values)[None].to(device) for values in maps))
         return numbers
 
@@ -191,19 +202,21 @@ def copied(network: N) -> N:
     return copy.deepcopy(network, shared)
 
 
-def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> Network:
-    """The network of *model* on *device*: a copy, unless it can be used as it was loaded."""
-    weights = torch.float64 if options.precision == "float64" else torch.float32
-    if (device.name, weights) == AS_LOADED and options.acquisition is None:
-        return model.network
-    network = copied(model.network).to(device.device, weights)
+def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> "Network | None":
+    """A copy of the network of *model* on *device*; None if it can be used as it was loaded."""
+    precision = "float64" if options.precision == "float64" else "float32"
+    if (device.name, precision) == AS_LOADED and options.acquisition is None:
+        return None
+    import torch
+
+    network = copied(model.network).to(device.device, getattr(torch, precision))
     if options.acquisition is not None and not options.acquisition.is_estimated:
         _set_response(network, options.acquisition)
     return network
 
 
 def _is_narrow(precision: str) -> bool:
-    return bool(getattr(torch, precision).itemsize == 2)
+    return precision in ("bfloat16", "float16")
 
 
 def _check_makes_cubes(model: Model) -> None:
@@ -213,7 +226,7 @@ def _check_makes_cubes(model: Model) -> None:
             f"Expected a model that makes cubes, got {card.name}, which estimates the light of a "
             "photo. Use `estimate_light`, or another model."
         )
-    if not model.network.makes_bands:
+    if model.compiled is None and not model.network.makes_bands:
         raise ModelError(
             f"Expected a model that makes a spectrum of every pixel, got {shown(card.name)}, which "
             "gives one answer for the whole photo. Take another, or look at its attention "
@@ -254,16 +267,22 @@ def _check_features(model: Model, precision: str) -> None:
 
 def _check_stranger(model: Model) -> None:
     """Check, once, the passes of a network that is not ours."""
+    if model.compiled is not None:
+        return
     kind = type(model.network)
     if kind.__module__.split(".")[0] == __name__.split(".")[0]:
         return
     if (kind, model.weights_sha256) not in _CHECKED:
+        from napari_mst.engine.checking import check_network
+
         check_network(model.network)
         _CHECKED.add((kind, model.weights_sha256))
 
 
-def _set_response(network: nn.Module, acquisition: Acquisition) -> None:
+def _set_response(network: "nn.Module", acquisition: Acquisition) -> None:
     """Give the response of *acquisition* to the parts of *network* that take it."""
+    import torch
+
     response = torch.from_numpy(acquisition.response)
     for part in network.modules():
         set_response = getattr(part, "set_response", None)

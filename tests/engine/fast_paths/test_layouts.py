@@ -19,9 +19,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from napari_mst.engine.fast_paths import native
+from napari_mst.engine.fast_paths.table import form_of
+from napari_mst.engine.fast_paths.torch_forms import array, estimate_of
 from napari_mst.engine.windows import Window, whole
 from napari_mst.networks.attention.spectral import HALO, SpectralAttentionBlock
 from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.mst_plus_plus import Concatenated
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 
 if not native.is_ready():
@@ -30,9 +33,10 @@ if not native.is_ready():
 from napari_mst.engine.fast_paths.compiled_passes import (
     CompiledBlock,
     CompiledConvolution,
-    CompiledDecoding,
     CompiledSpectra,
     CompiledUpFusion,
+    compiled_decoding,
+    compiled_encoding,
     compiled_gram,
 )
 from napari_mst.engine.kernels.processor import ASKED_FOR, LAYOUT, LAYOUTS, layouts_of
@@ -46,6 +50,16 @@ Apply = Callable[[Window], Tensor]
 """The numbers of a window of the result, (C, h, w)."""
 
 
+def on_tensors(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
+    """*kernel*, which computes in NumPy, for tensors."""
+
+    def apply(*given: Any) -> Tensor:
+        arrays = (array(each) if isinstance(each, Tensor) else each for each in given)
+        return torch.from_numpy(kernel(*arrays))
+
+    return apply
+
+
 def kernels() -> dict[str, Apply]:
     """All kernels whose numbers are those of pixels, with weights and an input of their own."""
     torch.manual_seed(0)
@@ -56,14 +70,16 @@ def kernels() -> dict[str, Apply]:
     camera = CameraNetwork(torch.linalg.qr(torch.rand(31, 5))[0], 20).requires_grad_(False)
     camera.set_response(torch.rand(31, 3).double() / 31)
     block = SpectralAttentionBlock(9, 1).requires_grad_(False)
-    apply_block = CompiledBlock(block, block.mixing(block.input_gram(x)))
-    near = CompiledConvolution(nn.Conv2d(9, 10, 3))
-    half = CompiledConvolution(nn.Conv2d(9, 18, 4, 2))
-    fuse = CompiledUpFusion(torch.randn(4, 4, 9), torch.randn(4), torch.randn(4, 4))
-    estimate = CompiledSpectra(pixelwise)
-    encode = CompiledSpectra(pixelwise, is_encoded=True)
-    see = CompiledSpectra(camera)
-    decode = CompiledDecoding()
+    mixing = array(block.mixing(block.input_gram(x)))
+    apply_block = on_tensors(CompiledBlock(form_of(block.apply_mixing), mixing))
+    near = on_tensors(CompiledConvolution(form_of(nn.Conv2d(9, 10, 3, padding=1))))
+    half = on_tensors(CompiledConvolution(form_of(nn.Conv2d(9, 18, 4, 2, padding=1))))
+    up, both = nn.ConvTranspose2d(9, 4, 2, 2), Concatenated(nn.Conv2d(8, 4, 1, bias=False))
+    fuse = on_tensors(CompiledUpFusion(form_of(up), form_of(both)))
+    estimate = on_tensors(CompiledSpectra(estimate_of(pixelwise)))
+    encode = on_tensors(CompiledSpectra(estimate_of(pixelwise, is_encoded=True)))
+    see = on_tensors(CompiledSpectra(estimate_of(camera)))
+    decode, light = on_tensors(compiled_decoding), on_tensors(compiled_encoding)
     response = np.random.default_rng(0).random((9, 3), dtype=np.float32)
 
     def of_block(window: Window) -> Tensor:
@@ -106,6 +122,7 @@ def kernels() -> dict[str, Apply]:
         "encoded estimate": lambda window: encode(_cut(photo, window))[0],
         "camera": lambda window: see(_cut(photo, window))[0],
         "decoding": lambda window: decode(_cut(x, window).abs())[0],
+        "encoding": lambda window: light(_cut(photo, window))[0],
         "colours": moved,
         "codes": lambda window: each_number(srgb_codes, window),
         "light": lambda window: each_number(linear_light, window),
@@ -169,7 +186,7 @@ def test_every_layout_gives_the_same_numbers_and_any_tile_its_bits(
 
 def numbers() -> dict[str, Any]:
     """The numbers of all kernels for their whole inputs."""
-    gram = compiled_gram(WHOLE["block"][None])
+    gram = on_tensors(compiled_gram)(WHOLE["block"][None])
     return {name: values.numpy() for name, values in (WHOLE | {"gram": gram}).items()}
 
 

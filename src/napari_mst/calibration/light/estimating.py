@@ -5,14 +5,12 @@ Letters: S cells on a side of the picture, K known lights; L blocks, h heads, T 
 token first), G patches on a side.
 """
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from napari_mst.base.arrays import Brief, Doubles
 from napari_mst.base.errors import CameraError, PhotoError
@@ -28,11 +26,9 @@ from napari_mst.calibration.light.seeing import (
     sampled,
     to_common,
 )
+from napari_mst.calibration.light.transformer import EncodedPhotos, light_transformer
 from napari_mst.calibration.white_patch import OFF_DAYLIGHT, angle_between, patch_values
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.models import load_model
-from napari_mst.networks.attention.class_token import rollout
-from napari_mst.networks.vision_transformer import TokenEncoding, VisionTransformer
 from napari_mst.photo.cameras import (
     DAYLIGHT,
     ESTIMATED,
@@ -142,6 +138,10 @@ class LightEstimate(Brief):
 
         The map and the share of the class token, which belongs to no patch, sum to 1.
         """
+        import torch
+
+        from napari_mst.networks.attention.class_token import rollout
+
         patches = rollout([torch.from_numpy(block) for block in self.attention])[0, 1:].numpy()
         side = math.isqrt(patches.size)
         return patches.reshape(side, side)
@@ -219,7 +219,7 @@ def estimate_light(
     """
     photo = as_photo(photo)
     _check(photo, camera)
-    sample = sampled(photo, _network().hyperparameters.size)
+    sample = sampled(photo, light_transformer(MODEL).size)
     references = references or {}
     values = np.array([patch_values(photo, place) for place in references]).reshape(-1, 3)
     reflectances = np.array([*map(reflectance_of, references.values())]).reshape(-1, len(GRID))
@@ -232,8 +232,8 @@ def estimate_light(
     angles = angle_between(np.stack([each.white for each in candidates]), white)
     spread = float(angles @ weights / weights.sum())
     # In double precision the rows sum to 1 to the last digits.
-    maps = torch.stack([block[0] for block in encoding.attentions]).double()
-    attention = (maps / maps.sum(-1, keepdim=True)).numpy()
+    maps = np.stack([block[0] for block in encoding.attentions]).astype(np.float64)
+    attention = maps / maps.sum(-1, keepdims=True)
     return LightEstimate(camera, candidates, illuminant, spread, attention)
 
 
@@ -254,12 +254,12 @@ def reflectance_of(references: Spectrum | float) -> Doubles:
 
 def _likely(
     sample: Sample, camera: str, reflectances: Doubles, values: Doubles
-) -> tuple[TokenEncoding, Doubles, Doubles]:
+) -> tuple[EncodedPhotos, Doubles, Doubles]:
     """The encoding of *sample*, the probabilities of known lights, and their shares of its light.
 
     *values* (n, 3) of the sensor are those of known *reflectances* (n, 31).
     """
-    encoding, posterior = _answers(sample, camera, _network())
+    encoding, posterior = _answers(sample, camera)
     bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
     table = light_table()
     probabilities = _seconded(table, table.probabilities(posterior), bright)
@@ -313,22 +313,17 @@ def _in_common_space(values: Doubles, camera: str) -> Doubles:
     return np.einsum("chw,cd->dhw", balanced, to_common(camera))
 
 
-def _answers(
-    sample: Sample, camera: str, network: VisionTransformer
-) -> tuple[TokenEncoding, LightPosterior]:
-    """The answers of the *network* for a photo and its mirror images."""
-    is_known = torch.from_numpy(sample.is_known).flatten()[None]
+def _answers(sample: Sample, camera: str) -> tuple[EncodedPhotos, LightPosterior]:
+    """The answers of the network for a photo and its mirror images."""
+    is_known = sample.is_known.reshape(1, -1)
     means, brightest = (
-        CellColours(
-            torch.from_numpy(_in_common_space(each, camera)).float().flatten(1)[None], is_known
-        )
+        CellColours(_in_common_space(each, camera).astype(np.float32).reshape(1, 3, -1), is_known)
         for each in (sample.means, sample.brightest)
     )
     channels, mean_colour = picture(means, brightest)
-    channels = channels.unflatten(2, sample.is_known.shape)
-    views = [channels, channels.flip(-1), channels.flip(-2), channels.mT]
-    with torch.inference_mode():
-        encoding = network.encoded(torch.cat(views))
+    channels = channels.reshape(*channels.shape[:2], *sample.is_known.shape)
+    views = [channels, channels[..., ::-1], channels[..., ::-1, :], channels.swapaxes(-1, -2)]
+    encoding = light_transformer(MODEL).seen(np.concatenate(views))
     return encoding, posterior_of(encoding.outputs, mean_colour)
 
 
@@ -338,7 +333,7 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
     The network sees means, in which small highlights are lost. Its distribution is one of Cauchy,
     since it is far off where the brightest thing has a strong colour.
     """
-    whites = table.powers @ common_response().double().numpy()
+    whites = table.powers @ common_response().astype(np.float64)
     weighted = probabilities / (1 + (angle_between(whites, bright) / _SCATTER) ** 2)
     return weighted / weighted.sum()
 
@@ -403,8 +398,3 @@ def _named_mixture(table: KnownLights, probabilities: Doubles) -> str:
         if share >= _LEAST_SHARE
     }
     return next(iter(named)) if len(named) == 1 else mixture_name(named)
-
-
-@functools.cache
-def _network() -> VisionTransformer:
-    return cast("VisionTransformer", load_model(MODEL).network)

@@ -19,15 +19,14 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from napari_mst.base.arrays import Array, Doubles, Indices, Mask
+from napari_mst.base.arrays import Array, Doubles, Indices, Mask, Singles
 from napari_mst.base.errors import PhotoError
 from napari_mst.cube.colour import measured_reflectances
 from napari_mst.photo.cameras import SRGB, camera_response, load_illuminants
@@ -68,19 +67,29 @@ def _family_of(name: str) -> Family:
     return "LED" if name.startswith("LED") else "fluorescent"
 
 
-def log_ratios(white: Tensor) -> Tensor:
+ArrayOrTensor = Any
+"""An array, or a tensor in training: they are computed alike."""
+
+
+def module_of(numbers: ArrayOrTensor) -> Any:
+    """NumPy for an array, torch for a tensor: both have functions of the same names."""
+    return np if isinstance(numbers, np.ndarray | np.generic) else import_module("torch")
+
+
+def log_ratios(white: ArrayOrTensor) -> ArrayOrTensor:
     """Logarithms of red over green and of blue over green: (..., 3) -> (..., 2).
 
     They end at 1 : 100, since sodium lamps have less than no blue in sRGB.
     """
-    ratios = torch.stack([white[..., 0], white[..., 2]], -1) / white[..., 1:2]
-    return ratios.clamp_min(_LEAST_RATIO).log()
+    numbers = module_of(white)
+    ratios = numbers.stack([white[..., 0], white[..., 2]], axis=-1) / white[..., 1:2]
+    return numbers.log(ratios.clip(min=_LEAST_RATIO))
 
 
 @functools.cache
-def common_response() -> Tensor:
+def common_response() -> Singles:
     """(31, 3): the sRGB observer under equal power, in whose space all cameras are compared."""
-    return torch.from_numpy(camera_response(SRGB, "E")).float()
+    return camera_response(SRGB, "E").astype(np.float32)
 
 
 _NUMBERS = 6  # of each family: its share, a white, and three of a Gaussian's shape
@@ -112,32 +121,40 @@ class LightPosterior(NamedTuple):
         diagonal, and the number beside it.
     """
 
-    log_shares: Tensor
-    whites: Tensor
-    log_widths: Tensor
-    skews: Tensor
+    log_shares: ArrayOrTensor
+    whites: ArrayOrTensor
+    log_widths: ArrayOrTensor
+    skews: ArrayOrTensor
 
-    def log_densities(self, white: Tensor) -> Tensor:
+    def log_densities(self, white: ArrayOrTensor) -> ArrayOrTensor:
         """Logarithm of each family's density at whites (N, K, 2) or (K, 2): (N, K, F)."""
         off = white[..., None, :] - self.whites[:, None]
-        inverse_width = self.log_widths[:, None].exp()
+        inverse_width = module_of(white).exp(self.log_widths[:, None])
         first = inverse_width[..., 0] * off[..., 0]
         second = inverse_width[..., 1] * off[..., 1] + self.skews[:, None] * off[..., 0]
         squares = first**2 + second**2
         return self.log_widths.sum(-1)[:, None] - squares / 2 - math.log(2 * math.pi)
 
 
-def posterior_of(outputs: Tensor, mean_colour: Tensor) -> LightPosterior:
+def posterior_of(outputs: ArrayOrTensor, mean_colour: ArrayOrTensor) -> LightPosterior:
     """The meaning of outputs (N, 24) for photos of these mean colours (N, 2)."""
-    numbers = outputs.unflatten(-1, (len(FAMILIES), _NUMBERS))
-    usual = torch.tensor(_USUAL).to(outputs)
+    module = module_of(outputs)
+    numbers = outputs.reshape(*outputs.shape[:-1], len(FAMILIES), _NUMBERS)
+    usual = module.asarray(_USUAL, dtype=outputs.dtype, device=outputs.device)
     guess = (1 - _OWN) * usual + _OWN * mean_colour[:, None]
     return LightPosterior(
-        log_shares=numbers[..., 0].log_softmax(-1),
+        log_shares=_log_softmax(numbers[..., 0]),
         whites=guess + _STEP * numbers[..., 1:3],
-        log_widths=(numbers[..., 3:5] + _INVERSE_WIDTH).clamp(*_WIDTHS),
+        log_widths=(numbers[..., 3:5] + _INVERSE_WIDTH).clip(*_WIDTHS),
         skews=_SKEW * numbers[..., 5],
     )
+
+
+def _log_softmax(logits: ArrayOrTensor) -> ArrayOrTensor:
+    """Logarithms of the shares along the last axis."""
+    module = module_of(logits)
+    off = logits - module.amax(logits, axis=-1, keepdims=True)
+    return off - module.log(module.exp(off).sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,21 +164,22 @@ class KnownLights:
     names: tuple[str, ...]
     families: NDArray[np.str_]
     powers: Doubles
-    whites: Tensor
+    whites: Singles
 
     def probabilities(self, posterior: LightPosterior) -> Doubles:
         """The probability (K,) of each light: the mean over the N views of one photo.
 
         The share of a family is divided among its lights by the density at their whites.
         """
-        densities = posterior.log_densities(self.whites).double()
-        shares = posterior.log_shares.double().exp()
-        by_light = torch.zeros(densities.shape[:2], dtype=torch.float64)
+        told = LightPosterior(*(np.asarray(each, np.float64) for each in posterior))
+        densities = told.log_densities(self.whites)
+        shares = np.exp(told.log_shares)
+        by_light = np.zeros(densities.shape[:2])
         for index, family in enumerate(FAMILIES):
-            of_family = torch.from_numpy(self.families == family)
-            within = densities[:, of_family, index].softmax(-1)
+            of_family = self.families == family
+            within = np.exp(_log_softmax(densities[:, of_family, index]))
             by_light[:, of_family] = shares[:, index, None] * within
-        return by_light.mean(0).numpy()
+        return np.asarray(by_light.mean(0))
 
 
 @functools.cache
@@ -169,7 +187,7 @@ def light_table(without: str = "") -> KnownLights:
     """All known lights, but not the one of the name *without*."""
     lights = {name: light for name, light in known_lights().items() if name != without}
     families, powers = (np.array(each) for each in zip(*lights.values(), strict=True))
-    whites = torch.from_numpy(powers).float() @ common_response()
+    whites = powers.astype(np.float32) @ common_response()
     return KnownLights(tuple(lights), families, powers, log_ratios(whites))
 
 
@@ -207,13 +225,13 @@ class CellColours(NamedTuple):
         (N, P): False for cells that are clipped or invalid.
     """
 
-    common: Tensor
-    is_known: Tensor
+    common: ArrayOrTensor
+    is_known: ArrayOrTensor
 
     @property
-    def references(self) -> Tensor:
+    def references(self) -> ArrayOrTensor:
         """(N, 3, P): the colours, 0 where they are not known."""
-        return self.common.clamp_min(0) * self.is_known[:, None]
+        return self.common.clip(min=0) * self.is_known[:, None]
 
 
 @functools.lru_cache(maxsize=128)
@@ -238,13 +256,13 @@ def _moments() -> tuple[Doubles, Doubles]:
     spectra = measured_reflectances().clip(0, 1)[::_SPECTRA_STEP]
     lights = list(known_lights().values())[::_LIGHT_STEP]
     stimuli = np.concatenate([spectra * power for _, power in lights])
-    response = common_response().double().numpy()
+    response = common_response().astype(np.float64)
     weighted = stimuli / ((stimuli @ response).sum(1, keepdims=True) + 0.05)
     moments = weighted.T @ weighted
     return moments, moments @ response
 
 
-def picture(means: CellColours, brightest: CellColours) -> tuple[Tensor, Tensor]:
+def picture(means: CellColours, brightest: CellColours) -> tuple[ArrayOrTensor, ArrayOrTensor]:
     """The input of the network for photos, of which each cell has a mean and a brightest part.
 
     It is the channels (N, 18, P): of the means and of the brightest parts two logarithmic ratios
@@ -261,39 +279,43 @@ def picture(means: CellColours, brightest: CellColours) -> tuple[Tensor, Tensor]
         _shades_of_grey(means.references, _BRIGHTEST),
         _shades_of_grey(brightest.references, _BRIGHTEST),
     )
-    beside = torch.cat([mean_colour, *(guess - mean_colour for guess in guesses)], dim=1)
+    module = module_of(means.common)
+    beside = module.concat([mean_colour, *(guess - mean_colour for guess in guesses)], axis=1)
     channels = [
         _seen(means, white, mean_colour),
         _seen(brightest, white, mean_colour),
-        beside[..., None].expand(-1, -1, means.common.shape[-1]),
+        module.broadcast_to(beside[..., None], (*beside.shape, means.common.shape[-1])),
     ]
-    return torch.cat(channels, dim=1), mean_colour
+    return module.concat(channels, axis=1), mean_colour
 
 
-def _seen(cells: CellColours, white: Tensor, mean_colour: Tensor) -> Tensor:
+def _seen(cells: CellColours, white: ArrayOrTensor, mean_colour: ArrayOrTensor) -> ArrayOrTensor:
     """Five channels (N, 5, P): two of colour, brightness, and the two again, weighed by it."""
-    colour = log_ratios((cells.common.clamp_min(0) + _DARK * white[:, None]).movedim(1, -1))
-    relative = (colour.movedim(-1, 1) - mean_colour[..., None]).clamp(-_LIMIT, _LIMIT)
+    module = module_of(white)
+    colour = log_ratios(module.moveaxis(cells.common.clip(min=0) + _DARK * white[:, None], 1, -1))
+    relative = (module.moveaxis(colour, -1, 1) - mean_colour[..., None]).clip(-_LIMIT, _LIMIT)
     relative = relative * cells.is_known[:, None]
-    brightness = 2 * (cells.references.mean(1) / white).clamp(0, 1.5) ** _GAMMA
+    brightness = 2 * (cells.references.mean(1) / white).clip(0, 1.5) ** _GAMMA
     # One linear map of a patch cannot weigh colours by brightness, which parts whites from hues.
     weighed = relative * brightness[:, None]
-    return torch.cat([relative, brightness[:, None] - 1, weighed], dim=1)
+    return module.concat([relative, brightness[:, None] - 1, weighed], axis=1)
 
 
-def _white(values: Tensor) -> Tensor:
+def _white(values: ArrayOrTensor) -> ArrayOrTensor:
     """The brightness (N, 1) that counts as white."""
     brightness = values.mean(1)
     place = max(int(_BRIGHT * brightness.shape[1]), 1)
-    return brightness.kthvalue(place, dim=1, keepdim=True).values.clamp_min(_LEAST)
+    order = brightness.argsort(axis=1)[:, place - 1]
+    photos = module_of(values).arange(len(order))
+    return brightness[photos, order][:, None].clip(min=_LEAST)
 
 
-def _shades_of_grey(values: Tensor, power: int) -> Tensor:
+def _shades_of_grey(values: ArrayOrTensor, power: int) -> ArrayOrTensor:
     """Logarithmic ratios (N, 2) of the mean colour by this *power*."""
     # A power of small numbers would be lost in single precision.
-    largest = values.amax((1, 2), keepdim=True).clamp_min(_LEAST)
-    mean = ((values / largest) ** power).mean(2).clamp_min(_SMALLEST) ** (1 / power)
-    return log_ratios(mean).clamp(-_WIDEST, _WIDEST)
+    largest = module_of(values).amax(values, axis=(1, 2), keepdims=True).clip(min=_LEAST)
+    mean = ((values / largest) ** power).mean(2).clip(min=_SMALLEST) ** (1 / power)
+    return log_ratios(mean).clip(-_WIDEST, _WIDEST)
 
 
 _SAMPLES = 8  # pixels on a side that are read of each cell

@@ -10,10 +10,10 @@ import platform
 import subprocess
 import threading
 from importlib.util import find_spec
+from typing import Any
 
-import torch
-
-from napari_mst.engine.kernels import fault_of
+from napari_mst.engine.device import name_of, torch_if_imported
+from napari_mst.engine.kernels import fault_of, kept
 
 logger = logging.getLogger("napari_mst")
 
@@ -23,12 +23,17 @@ _preparing = threading.Lock()
 _compilers: "list[subprocess.Popen[bytes]]" = []
 
 
-def can_run(device: torch.device, dtype: torch.dtype) -> bool:
+def is_native(device: Any, dtype: Any) -> bool:
+    """True if *device* is a CPU and *dtype*, of NumPy or torch, that of compiled kernels."""
+    return device.type == "cpu" and name_of(dtype) == "float32"
+
+
+def can_run(device: Any, dtype: Any) -> bool:
     """True if *device* is a CPU with kernels for *dtype*, which are float32.
 
     The first to ask waits until they are ready.
     """
-    return device.type == "cpu" and dtype == torch.float32 and is_ready()
+    return is_native(device, dtype) and is_ready()
 
 
 def is_installed() -> bool:
@@ -39,9 +44,9 @@ def is_installed() -> bool:
 def is_ready() -> bool:
     """True if there are kernels for this processor and they compute what they should.
 
-    The first call on a machine compiles them, which takes some seconds; the first call of a later
-    process takes less than one. Where they cannot be used, that is logged once, and everything is
-    computed without them.
+    The first call on a machine compiles them and compares them with torch, which takes some
+    seconds; a later process takes the result for granted. Where they cannot be used, that is logged
+    once, and everything is computed without them.
     """
     with _preparing:
         return check_kernels()
@@ -52,8 +57,11 @@ def check_kernels() -> bool:
     """`is_ready`, found out once for all; it is not to be called by two threads at a time."""
     if not is_installed():
         return False
+    if kept.are_right():
+        return True
     fault = fault_of(largest_error)
     if not fault:
+        kept.keep_right()
         return True
     logger.warning(
         "The kernels compiled by numba cannot be used here (%s). Running without them, slower.",
@@ -69,6 +77,17 @@ def description() -> str:
     from napari_mst.engine.kernels.processor import LAYOUT, PROCESSOR
 
     return f"{PROCESSOR}, {LAYOUT}: vectors of {LAYOUT.lanes} numbers, {LAYOUT.vectors} at a time"
+
+
+def flush_denormals() -> None:
+    """Have this thread take numbers below 1e-38, on which a CPU is many times slower, for 0."""
+    torch = torch_if_imported()
+    if torch is not None:
+        torch.set_flush_denormal(True)
+    elif is_installed():
+        from napari_mst.engine.kernels.denormals import flush
+
+        flush()
 
 
 def prepare_ahead() -> None:
@@ -97,6 +116,6 @@ def largest_error() -> float:
 
     _compilers[:] = ahead.begin()
     ahead.compile_missing()
-    from napari_mst.engine.fast_paths import compiled_passes
+    from napari_mst.engine.fast_paths import against_torch
 
-    return compiled_passes.largest_error()
+    return against_torch.largest_error()

@@ -5,13 +5,12 @@ This module imports numba, as the kernels do. Letters: C channels, h, w sides of
 
 import threading
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from napari_mst.base.arrays import Array, Singles
 from napari_mst.engine.kernels.packed_rows import Features
 from napari_mst.engine.kernels.processor import LANES, PANEL
 
-_FLOAT_BYTES = 4
 _CACHE_LINE = 64
 _memory = threading.local()
 
@@ -19,28 +18,29 @@ _memory = threading.local()
 # Features
 
 
-def side_by_side(features: Tensor) -> Tensor:
+def side_by_side(features: Singles) -> Singles:
     """(1, C, h, w) whose channels lie side by side: the same where they do."""
-    is_fitting = features.stride(1) == 1 or features.shape[1] == 1
-    return features if is_fitting else features.contiguous(memory_format=torch.channels_last)
+    if features.strides[1] == features.itemsize or features.shape[1] == 1:
+        return features
+    return np.ascontiguousarray(features.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
 
 
-def features_of(features: Tensor) -> Features:
+def features_of(features: Singles) -> Features:
     """(1, C, h, w) as kernels take it."""
     _, channels, height, width = features.shape
     return Features(
-        address=features.data_ptr(),
-        row=_FLOAT_BYTES * features.stride(2),
-        pixel=_FLOAT_BYTES * features.stride(3),
+        address=features.ctypes.data,
+        row=features.strides[2],
+        pixel=features.strides[3],
         height=height,
         width=width,
         channels=channels,
     )
 
 
-def empty(channels: int, height: int, width: int) -> Tensor:
+def empty(channels: int, height: int, width: int) -> Singles:
     """Room for dense channels-last features, (1, C, h, w)."""
-    return torch.empty(1, height, width, channels).permute(0, 3, 1, 2)
+    return np.empty((1, height, width, channels), np.float32).transpose(0, 3, 1, 2)
 
 
 def scratch_memory(size: int) -> int:
@@ -48,8 +48,9 @@ def scratch_memory(size: int) -> int:
     # Kernels run without Python's lock, so threads cannot share one buffer.
     if getattr(_memory, "size", 0) < size + _CACHE_LINE:
         _memory.size = size + _CACHE_LINE
-        _memory.buffer = torch.zeros(size + _CACHE_LINE, dtype=torch.uint8)
-    return -(-_memory.buffer.data_ptr() // _CACHE_LINE) * _CACHE_LINE
+        _memory.buffer = np.zeros(size + _CACHE_LINE, np.uint8)
+        _memory.address = -(-_memory.buffer.ctypes.data // _CACHE_LINE) * _CACHE_LINE
+    return int(_memory.address)
 
 
 # Weights
@@ -60,25 +61,26 @@ def filled(channels: int) -> int:
     return -(-channels // PANEL) * PANEL
 
 
-def panels(matrices: Tensor, outside: int, inside: int) -> Tensor:
+def panels(matrices: Array, outside: int, inside: int) -> Singles:
     """Matrices (..., out, in) in the order in which a product reads them.
 
     It is (..., panels, in, PANEL), float32, with zeros up to *outside* and *inside* channels.
     """
-    full = torch.zeros(*matrices.shape[:-2], outside, inside)
-    full[..., : matrices.shape[-2], : matrices.shape[-1]] = matrices
-    return full.unflatten(-2, (-1, PANEL)).mT.contiguous()
+    *before, rows, columns = matrices.shape
+    full = np.zeros((*before, outside, inside), np.float32)
+    full[..., :rows, :columns] = matrices
+    return np.ascontiguousarray(full.reshape(*before, -1, PANEL, inside).swapaxes(-1, -2))
 
 
-def filters(weight: Tensor, channels: int) -> Tensor:
+def filters(weight: Array, channels: int) -> Singles:
     """Depthwise filters (C, 1, 3, 3) in the order in which they are read: (planes, 9, LANES)."""
-    full = torch.zeros(channels, 9)
-    full[: len(weight)] = weight.flatten(1)
-    return full.unflatten(0, (-1, LANES)).mT.contiguous()
+    full = np.zeros((channels, 9), np.float32)
+    full[: len(weight)] = weight.reshape(len(weight), 9)
+    return np.ascontiguousarray(full.reshape(-1, LANES, 9).swapaxes(1, 2))
 
 
-def vector(values: Tensor, length: int) -> Tensor:
+def vector(values: Array | tuple[()], length: int) -> Singles:
     """*values* and zeros up to *length*, float32."""
-    full = torch.zeros(length)
+    full = np.zeros(length, np.float32)
     full[: len(values)] = values
     return full

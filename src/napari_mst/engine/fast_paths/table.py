@@ -5,37 +5,32 @@ passes to rounding. To add one: a function that builds it and a row of `FAST_PAT
 row fits are computed as they are written.
 """
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from types import MethodType
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import torch
-from torch import Tensor, nn
-
+from napari_mst.base.arrays import Array
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.windows import Sides
-from napari_mst.networks.attention.spectral import (
-    FeedForward,
-    SpectralAttention,
-    SpectralAttentionBlock,
+from napari_mst.networks.forms import (
+    BlockForm,
+    ConvolutionForm,
+    DecodingForm,
+    DoublingForm,
+    EncodingForm,
+    EstimateForm,
+    Form,
+    FusionForm,
     gram,
 )
-from napari_mst.networks.camera import CameraNetwork
-from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass
-from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
-from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, decoded
 
-M = TypeVar("M", bound=nn.Module)
-
-Windows = Sequence[Tensor]
+Windows = Sequence[Any]
 """(1, C, h, w) of every map that is read, the first with its halo."""
 
-ComputeWindows = Callable[[Windows, Sides], Tensor]
+ComputeWindows = Callable[[Windows, Sides], Any]
 """Windows, and the pixels of halo that the image lacks on each side -> the map that is written."""
 
 IsKind = Callable[[Local], bool]
@@ -68,13 +63,16 @@ class FastPath:
         Whether it runs on a device, in a precision; by default, where compiled kernels do.
     pace
         Microseconds of one thread for a multiplication and addition.
+    takes_arrays
+        Whether it computes in NumPy, as compiled kernels do; else in torch.
     """
 
     name: str
     kinds: tuple[IsKind, ...]
-    build: Callable[[Sequence[Pass], Any, torch.dtype], ComputeWindows]
-    can_run: Callable[[torch.device, torch.dtype], bool] = native.can_run
+    build: Callable[[Sequence[Pass], Any, Any], ComputeWindows]
+    can_run: Callable[[Any, Any], bool] = native.can_run
     pace: float = COMPILED_PACE
+    takes_arrays: bool = False
 
     def fits(self, passes: Sequence[Pass]) -> bool:
         """True if the first of *passes* are the pattern, and only the next one reads each."""
@@ -95,204 +93,121 @@ def _is_chained(one: Pass, following: Pass, passes: Sequence[Pass]) -> bool:
     return is_only_reader and one.statistic is None
 
 
-def fast_path_of(
-    passes: Sequence[Pass], device: torch.device, dtype: torch.dtype
-) -> FastPath | None:
+def fast_path_of(passes: Sequence[Pass], device: Any, dtype: Any) -> FastPath | None:
     """The fast path of the first of *passes*; None if they are computed as they are written."""
     for fast_path in FAST_PATHS:
+        if fast_path.takes_arrays and not native.is_native(device, dtype):
+            continue
         if fast_path.fits(passes) and fast_path.can_run(device, dtype):
             return fast_path
     return None
 
 
-def fast_statistic(
-    statistic: Callable[[Tensor], Tensor], device: torch.device, dtype: torch.dtype
-) -> Local:
-    """The fastest way to the *statistic* of a map of *dtype*."""
-    # A LayerNorm before the attention makes the Gram matrix that of other features than the map's.
-    is_gram = statistic is gram or (
-        _is_method(statistic, SpectralAttentionBlock.input_gram) and _has_no_norm(_owner(statistic))
-    )
-    if not is_gram or not native.can_run(device, dtype):
-        return statistic
+def compiled_statistic(statistic: Callable[[Any], Any], device: Any, dtype: Any) -> Local | None:
+    """The kernel that makes the *statistic* of a map of *dtype*, in NumPy; None if none does."""
+    if statistic is not gram:
+        from napari_mst.engine.fast_paths.torch_forms import is_gram
+
+        if not is_gram(statistic):
+            return None
+    if not native.can_run(device, dtype):
+        return None
     from napari_mst.engine.fast_paths.compiled_passes import compiled_gram
 
     return compiled_gram
 
 
-def in_precision(local: Local, dtype: torch.dtype) -> Local:
-    """A plain *local* for maps of *dtype*: modules are converted, functions compute in float32."""
-    if isinstance(local, nn.Module):
-        return _converted(local, dtype)
-    if _is_method(local, SpectralAttentionBlock.apply_mixing):
-        return _converted(_owner(local), dtype).apply_mixing
-    return partial(_in_float32, local) if dtype.itemsize == 2 else local
-
-
-def _converted(module: M, dtype: torch.dtype) -> M:
-    """*module* with weights of *dtype*."""
-    if all(weight.dtype == dtype for weight in module.parameters()):
-        return module
-    # The copy takes the converted tensors for its own, so that none is copied for nothing.
-    tensors = (*module.parameters(), *module.buffers())
-    converted = {id(each): each.to(dtype) for each in tensors if each.is_floating_point()}
-    return copy.deepcopy(module, converted)
-
-
-def _in_float32(local: Local, *given: Any) -> Tensor:
-    """*local* of maps of 16 bits, computed in float32: the result has 16 bits again."""
-    narrow = given[0].dtype
-
-    def widened(value: Any) -> Any:
-        is_narrow = isinstance(value, Tensor) and value.dtype == narrow
-        return value.float() if is_narrow else value
-
-    return local(*map(widened, given)).to(narrow)
-
-
 # Kinds
 
 
-def _is_method(local: Any, method: Callable[..., Any]) -> bool:
-    return isinstance(local, MethodType) and local.__func__ is method
+def kind_of(local: Any) -> type[Form] | None:
+    """The kind of form of *local*; None if kernels know none."""
+    if isinstance(local, Form):
+        return type(local)
+    # Whoever has other passes has imported torch.
+    from napari_mst.engine.fast_paths.torch_forms import recognised
+
+    found = recognised(local)
+    return found and found[0]
 
 
-def _has_no_norm(block: SpectralAttentionBlock) -> bool:
-    return not block.has_norm
+def form_of(local: Any) -> Any:
+    """The form of *local*, which has one."""
+    if isinstance(local, Form):
+        return local
+    from napari_mst.engine.fast_paths import torch_forms
+
+    return torch_forms.form_of(local)
 
 
-def _is_block(local: Local) -> bool:
-    """True if *local* is the local part of a block without LayerNorm before its attention."""
-    if not _is_method(local, SpectralAttentionBlock.apply_mixing):
-        return False
-    block = _owner(local)
-    # A subclass may compute something else, of which the fast paths know nothing.
-    return (
-        type(block) is SpectralAttentionBlock
-        and not block.has_norm
-        and type(block.attention) is SpectralAttention
-        and type(block.feed_forward) is FeedForward
-    )
+def _of_kind(*kinds: type[Form]) -> tuple[IsKind, ...]:
+    return tuple(partial(_is_of, kind) for kind in kinds)
 
 
-def _is_convolution(local: Local) -> bool:
-    """True if *local* is a convolution that has a fast path, alone or with a residual.
-
-    It is a 3x3 one, or a 4x4 one that halves, padded by one zero.
-    """
-    convolution = _convolved(local)
-    if type(convolution) is not nn.Conv2d or convolution.padding_mode != "zeros":
-        return False
-    shape = convolution.kernel_size, convolution.stride
-    is_known = shape in (((3, 3), (1, 1)), ((4, 4), (2, 2)))
-    is_plain = convolution.groups == 1 and convolution.dilation == (1, 1)
-    return is_known and is_plain and convolution.padding == (1, 1)
-
-
-def _is_doubling(local: Local) -> bool:
-    """True if *local* is a transposed convolution of 2x2, stride 2."""
-    if type(local) is not nn.ConvTranspose2d:
-        return False
-    is_two_by_two = local.kernel_size == local.stride == (2, 2)
-    return is_two_by_two and local.padding == (0, 0) and local.groups == 1
-
-
-def _is_estimate(local: Local) -> bool:
-    """True if *local* is a network that sees one pixel at a time, or encodes its estimate."""
-    # A subclass may compute something else, of which the fast paths know nothing.
-    return type(_estimator(local)) in (PixelwiseNetwork, CameraNetwork)
-
-
-def _is_decoding(local: Local) -> bool:
-    return local is decoded
-
-
-def _is_fusion(local: Local) -> bool:
-    # `UpFusion` adds the bias of the doubling only.
-    return type(local) is Concatenated and local.convolution.bias is None
+def _is_of(kind: type[Form], local: Local) -> bool:
+    return kind_of(local) is kind
 
 
 # Builders
 
 
-def _compiled_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> ComputeWindows:
+def _compiled_block(passes: Sequence[Pass], mixing: Array, _dtype: Any) -> ComputeWindows:
     from napari_mst.engine.fast_paths.compiled_passes import CompiledBlock
 
-    block = CompiledBlock(_owner(passes[0].local), mixing)
+    block = CompiledBlock(form_of(passes[0].local), mixing)
     return lambda windows, missing: block(windows[0], missing)
 
 
-def _compiled_convolution(
-    passes: Sequence[Pass], _folded: None, _dtype: torch.dtype
-) -> ComputeWindows:
+def _compiled_convolution(passes: Sequence[Pass], _folded: None, _dtype: Any) -> ComputeWindows:
     from napari_mst.engine.fast_paths.compiled_passes import CompiledConvolution
 
-    convolve = CompiledConvolution(_convolved(passes[0].local))
+    convolve = CompiledConvolution(form_of(passes[0].local))
 
-    def compute(windows: Windows, missing: Sides) -> Tensor:
+    def compute(windows: Windows, missing: Sides) -> Any:
         features, *others = windows
         result = convolve(features, missing)
         # In place: nobody else has the result of the convolution.
         for other in others:
-            result.add_(other)
+            result += other
         return result
 
     return compute
 
 
-def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> ComputeWindows:
-    from napari_mst.engine.fast_paths.compiled_passes import CompiledUpFusion, folded_fusion
+def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: Any) -> ComputeWindows:
+    from napari_mst.engine.fast_paths.compiled_passes import CompiledUpFusion
 
-    up, fuse = passes
-    weights = folded_fusion(cast("nn.ConvTranspose2d", up.local), _convolved(fuse.local))
-    fused = CompiledUpFusion(*weights)
+    fused = CompiledUpFusion(*(form_of(each.local) for each in passes))
     return lambda windows, _missing: fused(*windows)
 
 
-def _compiled_estimate(
-    passes: Sequence[Pass], _folded: None, _dtype: torch.dtype
-) -> ComputeWindows:
+def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: Any) -> ComputeWindows:
     from napari_mst.engine.fast_paths.compiled_passes import CompiledSpectra
 
-    local = passes[0].local
-    network = _estimator(local)
-    estimate = CompiledSpectra(cast("OnePixel", network), is_encoded=network is not local)
+    estimate = CompiledSpectra(form_of(passes[0].local))
     return lambda windows, _missing: estimate(windows[0])
 
 
-def _compiled_decoding(
-    _passes: Sequence[Pass], _folded: None, _dtype: torch.dtype
-) -> ComputeWindows:
-    from napari_mst.engine.fast_paths.compiled_passes import CompiledDecoding
+def _compiled_encoding(_passes: Sequence[Pass], _folded: None, _dtype: Any) -> ComputeWindows:
+    from napari_mst.engine.fast_paths.compiled_passes import compiled_encoding
 
-    decode = CompiledDecoding()
-    return lambda windows, _missing: decode(windows[0])
+    return lambda windows, _missing: compiled_encoding(windows[0])
 
 
-def _estimator(local: Local) -> Any:
-    """*local* itself, or the network whose estimate it, a method of a refining network, encodes."""
-    if not _is_method(local, RefiningMSTPlusPlus.first_spectra):
-        return local
-    return cast("RefiningMSTPlusPlus", cast("MethodType", local).__self__).pixelwise
+def _compiled_decoding(_passes: Sequence[Pass], _folded: None, _dtype: Any) -> ComputeWindows:
+    from napari_mst.engine.fast_paths.compiled_passes import compiled_decoding
+
+    return lambda windows, _missing: compiled_decoding(windows[0])
 
 
-def _owner(method: Callable[..., Any]) -> SpectralAttentionBlock:
-    """The block of which this is a method."""
-    return cast("SpectralAttentionBlock", cast("MethodType", method).__self__)
-
-
-def _convolved(local: Local) -> nn.Conv2d:
-    """The convolution that *local* is, or adds to."""
-    if type(local) is Plus or type(local) is Concatenated:
-        return local.convolution
-    return cast("nn.Conv2d", local)
-
+_compiled = partial(FastPath, takes_arrays=True)
 
 FAST_PATHS: list[FastPath] = [
-    FastPath("block", (_is_block,), _compiled_block),
-    FastPath("convolution", (_is_convolution,), _compiled_convolution),
-    FastPath("doubling and fusion", (_is_doubling, _is_fusion), _compiled_fusion),
-    FastPath("estimate", (_is_estimate,), _compiled_estimate),
-    FastPath("decoding", (_is_decoding,), _compiled_decoding, pace=DECODING_PACE),
+    _compiled("block", _of_kind(BlockForm), _compiled_block),
+    _compiled("convolution", _of_kind(ConvolutionForm), _compiled_convolution),
+    _compiled("doubling and fusion", _of_kind(DoublingForm, FusionForm), _compiled_fusion),
+    _compiled("estimate", _of_kind(EstimateForm), _compiled_estimate),
+    _compiled("encoding", _of_kind(EncodingForm), _compiled_encoding, pace=DECODING_PACE),
+    _compiled("decoding", _of_kind(DecodingForm), _compiled_decoding, pace=DECODING_PACE),
 ]
 """The rows in order of speed: the first that fits is taken."""

@@ -19,10 +19,16 @@ from napari_mst.engine.kernels.block import apply_block
 from napari_mst.engine.kernels.caching import is_kept
 from napari_mst.engine.kernels.colours import move_spectra
 from napari_mst.engine.kernels.convolution import convolve, double
+from napari_mst.engine.kernels.denormals import flush
 from napari_mst.engine.kernels.gram import add_gram
 from napari_mst.engine.kernels.non_local import attend
 from napari_mst.engine.kernels.powers import decode_light, encode_light
-from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra, write_sides
+from napari_mst.engine.kernels.spectra import (
+    decode_spectra,
+    encode_photo,
+    estimate_spectra,
+    write_sides,
+)
 
 # Each group takes about as long as the others, so that processes end together.
 _GROUPS: tuple[tuple[Any, ...], ...] = (
@@ -30,7 +36,9 @@ _GROUPS: tuple[tuple[Any, ...], ...] = (
     (convolve, double, move_spectra),
     (add_estimates, write_sides),
     (
+        flush,
         estimate_spectra,
+        encode_photo,
         decode_spectra,
         add_gram,
         encode_light,

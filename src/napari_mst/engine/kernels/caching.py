@@ -1,18 +1,16 @@
 """Compile kernels when they are first called, and keep them on disk for the next process."""
 
-import hashlib
 import inspect
 import logging
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
 
-logger = logging.getLogger("napari_mst")
+from napari_mst.engine.kernels.kept import sources_digest
 
-_DIGITS = 8
+logger = logging.getLogger("napari_mst")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -47,15 +45,6 @@ def part(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """A `part` that becomes code of its caller, whose loops are made vector instructions then."""
     return njit(**_OF_PARTS, forceinline=True)(function)
-
-
-@cache
-def sources_digest(folder: Path = Path(__file__).parent) -> str:
-    """A few digits that change with any Python file of *folder*."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:_DIGITS]
 
 
 def is_kept(kernel: Any, signature: tuple[Any, ...]) -> bool:

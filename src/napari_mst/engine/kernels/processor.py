@@ -65,6 +65,9 @@ def layouts_of(triple: str, processor: str, features: str) -> tuple[RegisterLayo
 
 _MACHINE = cpu_target.target_context.codegen().magic_tuple()
 
+TRIPLE: str = _MACHINE[0]
+"""The kind of machine and its system, as LLVM calls them."""
+
 PROCESSOR: str = _MACHINE[1]
 """The processor, as LLVM calls it."""
 

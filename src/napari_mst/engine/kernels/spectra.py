@@ -211,6 +211,20 @@ def estimate_spectra(
 
 
 @kernel
+def encode_photo(photo: PhotoPlanes, black: int, out: Features) -> None:
+    """Compute the encoded light *out* of a *photo*; *black* is the address of that number."""
+    darkness = floats(black, 1)[0]
+    for y in range(out.height):
+        for channel in range(out.channels):
+            light = floats(photo.address + channel * photo.channel + y * photo.row, out.width)
+            place = out.address + y * out.row + channel * _FLOAT_BYTES
+            step = out.pixel // _FLOAT_BYTES
+            codes = floats(place, (out.width - 1) * step + 1)
+            for x in range(out.width):
+                codes[x * step] = power(larger(light[x], ZERO) + darkness, 5, 12)
+
+
+@kernel
 def decode_spectra(source: Features, black: int, out: PhotoPlanes) -> None:
     """Compute the reflectances *out* of encoded spectra; *black* is the address of that number."""
     darkness = floats(black, 1)[0]

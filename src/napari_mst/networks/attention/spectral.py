@@ -33,6 +33,7 @@ from napari_mst.networks.attention.query import (
     unmasked,
 )
 from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
+from napari_mst.networks.forms import NORM_EPS
 from napari_mst.networks.network import Pass
 
 HALO = 3
@@ -44,7 +45,6 @@ BLOCK_VALUES = 15
 They are three hidden layers of 4 C channels, the input, its attention and the output.
 """
 
-_NORM_EPS = 1e-12  # that of torch.nn.functional.normalize, with which the published code divides
 _CPU_CHUNK = 1024  # pixels that are multiplied at once on a CPU
 _GPU_CHUNK = 64  # and on a GPU, in float32: short sums round less
 
@@ -158,7 +158,7 @@ class SpectralAttention(nn.Module):
         """The norms of the channels of queries or keys that scores are divided by, (N, C)."""
         squares = ((weight @ gram) * weight).sum(-1)
         # `normalize` clamps the norm at this epsilon, so the square is clamped at its square.
-        norms = squares.clamp_min(_NORM_EPS**2).sqrt()
+        norms = squares.clamp_min(NORM_EPS**2).sqrt()
         return norms if self.has_cosines else torch.ones_like(norms)
 
     def mixing(self, attention: Tensor, values: Tensor | None = None) -> Tensor:
