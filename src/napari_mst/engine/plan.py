@@ -71,7 +71,8 @@ _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 # What compiled kernels take: up to so many pixels, bytes of all threads together and of each. They
 # grow with the photo, because more memory stays mapped in a long run.
 _COMPILED_BYTES = (
-    (80_000, 4 << 20, 8 << 20),
+    (80_000, 4 << 20, 4 << 20),
+    (130_000, 6 << 20, 8 << 20),
     (200_000, 8 << 20, 10 << 20),
     (800_000, 12 << 20, 16 << 20),
     (math.inf, 24 << 20, 32 << 20),
