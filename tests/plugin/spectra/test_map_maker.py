@@ -405,7 +405,7 @@ def test_planes_are_added_one_by_one_so_that_the_window_moves_between_them(
     seen: list[int] = []
     layers.events.inserted.connect(lambda _: QTimer.singleShot(0, lambda: seen.append(len(layers))))
     before = len(layers)
-    qtbot.waitUntil(lambda: not maps.is_busy)
+    qtbot.waitUntil(lambda: len(seen) == 3)
     assert seen == [before + 1, before + 2, before + 3]
 
 
