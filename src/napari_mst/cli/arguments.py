@@ -9,8 +9,9 @@ be chosen or, beside a record, the fields that are offered. Several values are a
 there are types in it, or with `...` any number.
 
 The docstring has the words. An entry `name : PLACEHOLDER` is followed by a line for `--help`, to
-which the default is added. A heading other than `Parameters` begins a group, with a line about it.
-`Examples` and `Notes` are shown below the help.
+which the default is added. The entries of a record's fields may be replaced by those of the
+function. A heading other than `Parameters` begins a group, with a line about it. `Examples` and
+`Notes` are shown below the help.
 """
 
 import argparse
@@ -83,13 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any])
     """Add an argument to *parser* for every parameter of *function*, or field of a record."""
     groups: dict[str, Any] = dict.fromkeys(("", *_PLAIN), parser)
 
-    def add(function: Any, default: Any = None, names: Collection[str] = ()) -> None:
+    def add(function: Any, default: Any, names: Collection[str], outer: dict[str, Any]) -> None:
         sections = _sections(function)
         words = {
             name: (title, metavar or None, " ".join(text.split()))
             for title, body in sections.items()
             for name, metavar, text in _ENTRY.findall(body)
-        }
+        } | outer
         for parameter, kind, marks in _parameters(function, default, names):
             if not is_dataclass(kind):
                 title, metavar, text = words.get(parameter.name, ("", None, ""))
@@ -99,9 +100,9 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any])
                 option = {"metavar": metavar, "help": _help(text, parameter.default)}
                 _add(groups[title], parameter, kind, marks, option)
             elif parameter.default is not None:
-                add(kind, parameter.default, *marks)
+                add(kind, parameter.default, marks[0] if marks else (), words)
 
-    add(function)
+    add(function, None, (), {})
 
 
 def called(

@@ -1,7 +1,7 @@
 """The command `attention`: matrices of a photo, maps of them, and what its pixels attend to."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,7 @@ from napari_mst.cli.acquisition_answers import UNANSWERED, AcquisitionAnswers
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.photo_options import PhotoOptions, load_reconstructor
-from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, PixelOption
+from napari_mst.cli.shared_options import DEFAULT_MODEL, USUAL, OutputFile, PixelOption
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -30,36 +30,12 @@ FIRST_BLOCK = "stages.0.encoder.0"
 TIFF_SUFFIXES = (".tif", ".tiff")
 
 
-def save_attention(
-    photo: Path,
-    *,
-    output: Output = None,
-    overwrite: bool = False,
-    model: str = DEFAULT_MODEL,
-    options: Annotated[RunOptions, ("device", "precision", "region")] = DEFAULTS,
-    pixel: tuple[PixelOption, ...] = (),
-    map: tuple[Annotated[str, OVERLAYS], ...] = (),
-    block: str = "",
-    head: int = 0,
-    key: int | None = None,
-    query: int | None = None,
-    mean: bool = False,
-    side_by_side: PixelOption | None = None,
-    taken: AcquisitionAnswers = UNANSWERED,
-) -> None:
-    """Save the attention of a model to a photo, and print the path of the file.
+@dataclass(frozen=True)
+class AttentionOptions:
+    """The attention to save.
 
-    Parameters
+    Attributes
     ----------
-    photo
-        the photo that the network looks at; with --mean a folder, or a pattern
-    output : OUT
-        file to write, .npz; a .csv holds the matrices only, a .tif the maps only, a page each
-        (default: PHOTO_attention.npz, here)
-    overwrite
-        replace an existing file
-    model : NAME|FILE
-        name of a model or its weights file
     mean
         save the mean and the standard deviation of the matrices of many photos
     side_by_side : ROW,COLUMN
@@ -91,6 +67,58 @@ def save_attention(
         key channel, from 0 (default: all)
     query : J
         query channel, from 0 (default: all)
+    """
+
+    mean: bool = False
+    side_by_side: PixelOption | None = None
+    pixel: tuple[PixelOption, ...] = ()
+    map: tuple[Annotated[str, OVERLAYS], ...] = ()
+    block: str = ""
+    head: int = 0
+    key: int | None = None
+    query: int | None = None
+
+    def check(self, path: Path) -> None:
+        """Refuse a *path* that the attention could not be saved to, before it is computed."""
+        if self.mean and (self.map or self.pixel):
+            raise SaveError("Expected --mean alone, got --map or --pixel. Leave it out.")
+        suffixes: tuple[str, ...] = (".npz", ".csv")
+        if self.side_by_side is not None:
+            suffixes = (".png",)
+        elif self.map or self.pixel:
+            suffixes = (".npz", *TIFF_SUFFIXES)
+        if path.suffix.lower() not in suffixes:
+            raise SaveError(
+                f"Expected a name that ends in {', '.join(suffixes)}, got {shown(path.name)}. "
+                "Choose another: matrices go into .npz and .csv, --map and --pixel into .npz and "
+                ".tif."
+            )
+
+
+MATRICES = AttentionOptions()
+"""The matrices of all blocks, for one photo."""
+
+
+def save_attention(
+    photo: Path,
+    *,
+    target: OutputFile = USUAL,
+    model: str = DEFAULT_MODEL,
+    options: Annotated[RunOptions, ("device", "precision", "region")] = DEFAULTS,
+    asked: AttentionOptions = MATRICES,
+    taken: AcquisitionAnswers = UNANSWERED,
+) -> None:
+    """Save the attention of a model to a photo, and print the path of the file.
+
+    Parameters
+    ----------
+    photo
+        the photo that the network looks at; with --mean a folder, or a pattern
+    output : OUT
+        file to write, .npz; a .csv holds the matrices only, a .tif the maps only, a page each
+        (default: PHOTO_attention.npz, here)
+    model : NAME|FILE
+        name of a model or its weights file
 
     Examples
     --------
@@ -99,54 +127,40 @@ def save_attention(
     napari-mst attention photo.jpg --map score --head 0 -o maps.tif
     napari-mst attention photos/ --mean -o mean.csv
     """
-    suffix = ".npz" if side_by_side is None else ".png"
-    target = output or Path(f"{photo.stem}_attention{suffix}")
-    _check_name(target, side_by_side is not None, mean, bool(map or pixel))
+    suffix = ".npz" if asked.side_by_side is None else ".png"
+    path, overwrite = target.path(f"{photo.stem}_attention{suffix}"), target.overwrite
+    asked.check(path)
     with asked_to_stop():
-        atomic_save.check_targets([target], overwrite=overwrite)
-    if photo.is_dir() and not mean:
-        name = shown(photo.name)
+        atomic_save.check_targets([path], overwrite=overwrite)
+    if photo.is_dir() and not asked.mean:
         raise PhotoError(
-            f"Expected a photo, got the folder {name}. Add --mean for the mean of all its photos."
+            f"Expected a photo, got the folder {shown(photo.name)}. "
+            "Add --mean for the mean of all its photos."
         )
-    paths = [path for path, _ in find_photos([photo], target, note)] if mean else [photo]
-    photos = PhotoOptions.of(taken, paths)
-    if side_by_side is not None:
+    found = [each for each, _ in find_photos([photo], path, note)] if asked.mean else [photo]
+    photos = PhotoOptions.of(taken, found)
+    if asked.side_by_side is not None:
         with asked_to_stop():
-            from napari_mst.attention.six_attentions import side_by_side as drawn  # imports torch
+            from napari_mst.attention.six_attentions import side_by_side  # imports torch
 
-            figure = drawn(photos.read(photo), *side_by_side).plot()
-            print(write_figure(target, figure, overwrite=overwrite))
+            figure = side_by_side(photos.read(photo), *asked.side_by_side).plot()
+            print(write_figure(path, figure, overwrite=overwrite))
         return
     reconstructor = load_reconstructor(model, replace(options, acquisition=photos.acquisition))
     with asked_to_stop() as progress:
-        if mean:
-            record = _mean_record(reconstructor, photos, paths, photo.name, progress)
-            print(write_attention(target, record, overwrite=overwrite))
+        if asked.mean:
+            record = _mean_record(reconstructor, photos, found, photo.name, progress)
+            print(write_attention(path, record, overwrite=overwrite))
             return
         shot = photos.read(photo)
-        selection = Selection(block or FIRST_BLOCK, head, key, query)
-        _check_network(reconstructor, shown(Path(model).name), bool(pixel))
-        record, maps = _explored(reconstructor, shot, map, selection, pixel, block, progress)
+        _check_network(reconstructor, shown(Path(model).name), bool(asked.pixel))
+        record, maps = _explored(reconstructor, shot, asked, progress)
         for assumption in record.provenance.assumptions:
             note(f"{photo.name}: {assumption}")
-        if target.suffix.lower() in TIFF_SUFFIXES:
-            print(write_maps(target, maps, overwrite=overwrite))
+        if path.suffix.lower() in TIFF_SUFFIXES:
+            print(write_maps(path, maps, overwrite=overwrite))
         else:
-            print(write_attention(target, record, maps, overwrite=overwrite))
-
-
-def _check_name(target: Path, is_picture: bool, is_mean: bool, has_maps: bool) -> None:
-    """Refuse before computing what could not be saved."""
-    if is_mean and has_maps:
-        raise SaveError("Expected --mean alone, got --map or --pixel. Leave it out.")
-    suffixes: tuple[str, ...] = (".npz", *TIFF_SUFFIXES) if has_maps else (".npz", ".csv")
-    suffixes = (".png",) if is_picture else suffixes
-    if target.suffix.lower() not in suffixes:
-        raise SaveError(
-            f"Expected a name that ends in {', '.join(suffixes)}, got {shown(target.name)}. Choose "
-            "another: matrices go into .npz and .csv, --map and --pixel into .npz and .tif."
-        )
+            print(write_attention(path, record, maps, overwrite=overwrite))
 
 
 def _check_network(reconstructor: "Reconstructor", model: str, is_of_pixels: bool) -> None:
@@ -189,16 +203,10 @@ def _mean_record(
 def _explored(
     reconstructor: "Reconstructor",
     photo: Photo,
-    overlays: Sequence[str],
-    selection: Selection,
-    places: Sequence[tuple[int, int]],
-    block: str,
+    asked: AttentionOptions,
     progress: Progress,
 ) -> "tuple[AttentionRecord, list[AttentionMap]]":
-    """The record of a *photo*, the maps of a *selection*, and the weights of the pixels *places*.
-
-    These are those of every head of *block*; of all blocks, where none is named.
-    """
+    """The record of a *photo*, and the maps and the weights of pixels that the user *asked* for."""
     # They import torch, which a refused argument must not wait for.
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
@@ -206,9 +214,10 @@ def _explored(
 
     has_pixels = bool(pixel_blocks(reconstructor.network))
     maps: list[AttentionMap] = []
-    if overlays or not has_pixels:
+    if asked.map or not has_pixels:
         channels = AttentionExplorer(reconstructor, photo)
-        for overlay in overlays:
+        selection = Selection(asked.block or FIRST_BLOCK, asked.head, asked.key, asked.query)
+        for overlay in asked.map:
             with progress_bar(f"{photo.name}: {overlay}", progress) as bar:
                 maps.append(channels.reporting_to(bar).map(overlay, selection))
     if not has_pixels:
@@ -217,8 +226,8 @@ def _explored(
     pixels = PixelExplorer(reconstructor, photo)
     region = reconstructor.options.region
     top, bottom, left, right = region or (0, photo.shape[0], 0, photo.shape[1])
-    names = [block] if block else list(pixels.blocks)
-    for row, column in places:
+    names = [asked.block] if asked.block else list(pixels.blocks)
+    for row, column in asked.pixel:
         if not (top <= row < bottom and left <= column < right):
             raise AttentionError(
                 f"Expected a pixel in rows {top} to {bottom - 1} and columns {left} to "

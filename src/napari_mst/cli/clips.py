@@ -10,7 +10,7 @@ from napari_mst.base import atomic_save
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.photo_options import load_reconstructor
-from napari_mst.cli.shared_options import DEFAULT_MODEL, Output, PixelOption
+from napari_mst.cli.shared_options import DEFAULT_MODEL, USUAL, OutputFile, PixelOption
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.formats.zarr.writing import CubeClip
@@ -21,8 +21,7 @@ from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 def reconstruct_frames(
     clip: Path,
     *,
-    output: Output = None,
-    overwrite: bool = False,
+    target: OutputFile = USUAL,
     steady: bool = False,
     at: tuple[PixelOption, ...] = (),
     model: str = DEFAULT_MODEL,
@@ -37,8 +36,6 @@ def reconstruct_frames(
         damaged, or of another size than the first, are named and stay empty (NaN)
     output : OUT
         .zarr to write: frames, bands, rows, columns (default: CLIP.zarr here)
-    overwrite
-        replace an existing file
     steady
         take the statistics of attention from all of the clip, so that nothing flickers, instead of
         from each frame
@@ -51,12 +48,12 @@ def reconstruct_frames(
     --------
     napari-mst clip clip.mp4 -o clip.zarr --steady --at 120,80
     """
-    target = output or Path(f"{clip.stem}.zarr")
-    tables = {pixel: target.with_name(f"{target.stem}_{pixel[0]}_{pixel[1]}.csv") for pixel in at}
+    path, overwrite = target.path(f"{clip.stem}.zarr"), target.overwrite
+    tables = {pixel: path.with_name(f"{path.stem}_{pixel[0]}_{pixel[1]}.csv") for pixel in at}
     with asked_to_stop():
-        atomic_save.check_targets([target], overwrite=overwrite, is_folder=True)
-        for path in tables.values():
-            atomic_save.check_targets([path], overwrite=overwrite)
+        atomic_save.check_targets([path], overwrite=overwrite, is_folder=True)
+        for table in tables.values():
+            atomic_save.check_targets([table], overwrite=overwrite)
     reconstructor = load_reconstructor(model, options)
     # It imports torch.
     from napari_mst.batch.clips import reconstruct_clip, write_clip
@@ -76,6 +73,6 @@ def reconstruct_frames(
             partial(frames_of, clip), reconstructor, is_steady=steady, say=note, progress=bar
         )
         cubes = cubes._replace(cubes=noted(cubes))
-        print(write_clip(target, cubes, overwrite=overwrite), flush=True)
-    for pixel, path in tables.items():
-        print(write_spectra(path, spectra[pixel], overwrite=overwrite))
+        print(write_clip(path, cubes, overwrite=overwrite), flush=True)
+    for pixel, table in tables.items():
+        print(write_spectra(table, spectra[pixel], overwrite=overwrite))

@@ -5,6 +5,7 @@ These are `convert`, `spectra`, `render`, `map` and `compare`.
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from napari_mst.base.atomic_save import check_targets
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.shared_options import Output, PixelOption, opened
+from napari_mst.cli.shared_options import USUAL, OutputFile, PixelOption, opened
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.formats import check_target, write_cube
@@ -33,8 +34,7 @@ from napari_mst.photo.photo import Photo
 def convert(
     cube: Path,
     *,
-    output: Output = None,
-    overwrite: bool = False,
+    target: OutputFile = USUAL,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Read a cube file, write it in another format and print the path of the new file.
@@ -46,21 +46,18 @@ def convert(
     output : OUT
         file to write; its suffix says the format, .hdr, .tif, .npz, ... (default: an ENVI file of
         the same name, here)
-    overwrite
-        replace an existing file
 
     Examples
     --------
     napari-mst convert cube.mat -o cube.hdr
     napari-mst convert cube.npy --wavelengths 400:700 -o cube.tif
     """
-    target = output or Path(f"{cube.stem}.hdr")
+    path = target.path(f"{cube.stem}.hdr")
     with asked_to_stop():
-        check_target(target, overwrite=overwrite)
+        check_target(path, overwrite=target.overwrite)
     whole = opened(cube, reading)
-    with working(target.name) as bar:
-        path = write_cube(target, whole, overwrite=overwrite, progress=bar)
-    print(path)
+    with working(path.name) as bar:
+        print(write_cube(path, whole, overwrite=target.overwrite, progress=bar))
 
 
 def read_pixels(
@@ -68,8 +65,7 @@ def read_pixels(
     *,
     at: tuple[PixelOption, ...],
     window: int = 1,
-    output: Output = None,
-    overwrite: bool = False,
+    target: OutputFile = USUAL,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Print the spectra of pixels, or write them and print the path of the file.
@@ -84,8 +80,6 @@ def read_pixels(
         average SIDE x SIDE pixels
     output : OUT
         file to write, .csv or .sli (default: print a table)
-    overwrite
-        replace an existing file
 
     Examples
     --------
@@ -94,21 +88,42 @@ def read_pixels(
     """
     whole = opened(cube, reading)
     spectra = [point_spectrum(whole, *pixel, window, cube_name=cube.name) for pixel in at]
-    if output is None:
+    if target.output is None:
         print(spectra_text(spectra), end="")
         return
     with asked_to_stop():
-        print(write_spectra(output, spectra, overwrite=overwrite))
+        print(write_spectra(target.output, spectra, overwrite=target.overwrite))
+
+
+@dataclass(frozen=True)
+class RenderOptions:
+    """The light that a picture shows a cube under.
+
+    Attributes
+    ----------
+    illuminant : NAME|FILE
+        light of the list below, or a CSV file of wavelength (nm) and power
+    unadapted
+        keep the colour of the light, as in a photo balanced for daylight; else white is white
+        under any light
+    full_scale : VALUE
+        stored value that stands for reflectance 1
+    """
+
+    illuminant: str = DAYLIGHT
+    unadapted: bool = False
+    full_scale: float | None = None
+
+
+IN_DAYLIGHT = RenderOptions()
+"""The picture that a command makes by default."""
 
 
 def render(
     cube: Path,
     *,
-    output: Output = None,
-    overwrite: bool = False,
-    illuminant: str = DAYLIGHT,
-    unadapted: bool = False,
-    full_scale: float | None = None,
+    target: OutputFile = USUAL,
+    options: RenderOptions = IN_DAYLIGHT,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Paint a picture of a cube under a light, write it and print its path.
@@ -119,37 +134,28 @@ def render(
         a cube file of any kind
     output : OUT
         file to write: .png, 8-bit sRGB with its profile (default: a .png, here)
-    overwrite
-        replace an existing file
-    illuminant : NAME|FILE
-        light of the list below, or a CSV file of wavelength (nm) and power
-    unadapted
-        keep the colour of the light, as in a photo balanced for daylight; else white is white
-        under any light
-    full_scale : VALUE
-        stored value that stands for reflectance 1
 
     Examples
     --------
     napari-mst render cube.hdr -o cube.png
     napari-mst render cube.hdr --illuminant A --unadapted -o bulb.png
     """
-    target = output or Path(f"{cube.stem}.png")
+    path = target.path(f"{cube.stem}.png")
     with asked_to_stop():
-        check_picture_target(target, overwrite=overwrite)
+        check_picture_target(path, overwrite=target.overwrite)
     whole = opened(cube, reading)
+    light, is_adapted = options.illuminant, not options.unadapted
     recipe = rendering(
-        whole, illuminant, is_chromatically_adapted=not unadapted, full_scale=full_scale
+        whole, light, is_chromatically_adapted=is_adapted, full_scale=options.full_scale
     )
     facts = {
         "source": cube.name,
-        "illuminant": illuminant_title(illuminant),
-        "adapted": not unadapted,
+        "illuminant": illuminant_title(light),
+        "adapted": is_adapted,
     }
     with working(recipe.title) as bar:
         picture = paint(whole, recipe, WHOLE, bar)
-        path = write_picture(target, picture, recipe.title, facts, overwrite=overwrite)
-    print(path)
+        print(write_picture(path, picture, recipe.title, facts, overwrite=target.overwrite))
 
 
 def illuminants() -> str:
@@ -164,17 +170,41 @@ _READERS: Mapping[str, Callable[[Path, ReadOptions], Any]] = {
 }
 
 
+@dataclass(frozen=True)
+class MapOptions:
+    """The arguments of a map.
+
+    Attributes
+    ----------
+    number : N
+        the number that the list below names
+    text : TEXT
+        the text that the list below names
+    spectra : FILE
+        spectra to classify by (.csv or .sli)
+    photo : FILE
+        the photo that the cube was made from
+    reference : CUBE
+        the cube to compare with
+    """
+
+    number: float | None = None
+    text: str | None = None
+    spectra: Path | None = None
+    photo: Path | None = None
+    reference: Path | None = None
+
+
+UNSAID = MapOptions()
+"""A map has its usual number and text."""
+
+
 def make_map(
     cube: Path,
     kinds: tuple[str, ...],
     *,
-    output: Output = None,
-    overwrite: bool = False,
-    number: float | None = None,
-    text: str | None = None,
-    spectra: Path | None = None,
-    photo: Path | None = None,
-    reference: Path | None = None,
+    target: OutputFile = USUAL,
+    options: MapOptions = UNSAID,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Make one or more maps of a cube, write them and print their paths.
@@ -188,18 +218,6 @@ def make_map(
     output : OUT
         file to write, for a single kind: .tif, .hdr or another cube format for the numbers, .png
         for a picture (default: CUBE_KIND.tif, here)
-    overwrite
-        replace an existing file
-    number : N
-        the number that the list below names
-    text : TEXT
-        the text that the list below names
-    spectra : FILE
-        spectra to classify by (.csv or .sli)
-    photo : FILE
-        the photo that the cube was made from
-    reference : CUBE
-        the cube to compare with
 
     Examples
     --------
@@ -209,21 +227,19 @@ def make_map(
     napari-mst map cube.hdr span --text 500-600
     napari-mst map cube.hdr clusters -o classes.tif
     """
-    if output is not None and len(kinds) > 1:
+    if target.output is not None and len(kinds) > 1:
         raise SpectrumError(
-            f"Expected one kind for {shown(output.name)}, got {len(kinds)}. Leave -o out."
+            f"Expected one kind for {shown(target.output.name)}, got {len(kinds)}. Leave -o out."
         )
-    given = {"spectra": spectra, "photo": photo, "reference": reference, "number": number}
-    orders = []
+    maps = []
     for kind in kinds:
         letters = re.sub(r"\W+", "-", kind).strip("-")
-        target = output or Path(f"{cube.stem}_{letters}.tif")
-        orders.append((*_ordered(kind, {**given, "text": text}), target))
+        maps.append((*_ordered(kind, vars(options)), target.path(f"{cube.stem}_{letters}.tif")))
     with asked_to_stop():
-        for *_, target in orders:
-            check_map_target(target, overwrite=overwrite)
-    whole = opened(cube, reading, is_alone=reference is None)
-    for row, asked, target in orders:
+        for *_, path in maps:
+            check_map_target(path, overwrite=target.overwrite)
+    whole = opened(cube, reading, is_alone=options.reference is None)
+    for row, asked, path in maps:
         for name in _READERS.keys() & asked.keys():
             asked[name] = _READERS[name](asked[name], reading)
         with working(row.title) as bar:
@@ -232,7 +248,7 @@ def make_map(
             # The titles of several planes say something: the share that each component explains.
             for line in filter(None, (*made.titles, made.facts.get("map bands"), made.note)):
                 note(line)
-            print(made.write(target, overwrite=overwrite))
+            print(made.write(path, overwrite=target.overwrite))
 
 
 def _ordered(kind: str, given: dict[str, Any]) -> tuple[MapKind, dict[str, Any]]:
@@ -297,8 +313,7 @@ def measure_labels(
     cube: Path,
     labels: Path,
     *,
-    output: Output = None,
-    overwrite: bool = False,
+    target: OutputFile = USUAL,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Measure every label on a cube, such as classes or cells, write a table and print its path.
@@ -313,21 +328,19 @@ def measure_labels(
         an image of whole numbers of the same size, as `napari-mst map` writes classes
     output : OUT
         file to write, .csv (default: CUBE_labels.csv, here)
-    overwrite
-        replace an existing file
 
     Examples
     --------
     napari-mst labels cube.hdr classes.tif -o classes.csv
     """
-    target = output or Path(f"{cube.stem}_labels.csv")
+    path = target.path(f"{cube.stem}_labels.csv")
     with asked_to_stop():
-        check_targets([target], overwrite=overwrite)
+        check_targets([path], overwrite=target.overwrite)
     image = AS_THE_FILE_SAYS.read(labels)
     names = dict(enumerate(image.metadata.get("class names", ())))
-    with working(target.name) as bar:
+    with working(path.name) as bar:
         table = label_table(opened(cube, reading), np.asarray(image.data[0]), names, progress=bar)
-        print(write_table(target, table, overwrite=overwrite))
+        print(write_table(path, table, overwrite=target.overwrite))
 
 
 def compare(

@@ -32,7 +32,7 @@ from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import GRACE_OF_WORKERS, asked_to_stop
 from napari_mst.cli.photo_options import PhotoOptions, load_reconstructor
-from napari_mst.cli.shared_options import Output
+from napari_mst.cli.shared_options import OutputFile
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import FORMATS, read_cube
 from napari_mst.models.cards import model_for
@@ -173,38 +173,29 @@ def _workers(text: str) -> int:
     return count if count > 1 else 0
 
 
-def reconstruct_photos(
-    photos: tuple[Path, ...],
-    *,
-    output: Output = None,
-    format: Annotated[str, tuple(SUFFIXES)] | None = None,
-    overwrite: bool = False,
-    model: str = "",
-    intervals: bool = False,
-    options: RunOptions = DEFAULTS,
-    taken: AcquisitionAnswers = UNANSWERED,
-    workers: Annotated[int, _workers] = 0,
-    scheduler: str = "",
-) -> int:
-    """Make the cubes of photos, and print the path of each.
+@dataclass(frozen=True)
+class CubeTarget(OutputFile):
+    """The place of cubes, and which files are written there.
 
-    Parameters
+    Attributes
     ----------
-    photos : PHOTO
-        a file, a folder (searched with all folders in it) or a pattern, as '*.png'
-    output : OUT
-        a file (.hdr, .tif, ...); for several photos a folder, which is made if it is missing and
-        mirrors the folders of the photos (default: PHOTO.hdr here; the folder cubes for several)
     format
         format of the cubes in a folder (default: envi)
-    overwrite
-        overwrite existing cubes; two photos of one run never overwrite each other
-    model : NAME|FILE
-        name of a model or its weights file (default: mstpp-photo for photos of cameras; mstpp-srgb
-        for those whose colours are exact: rendered ones, which --calibrated-by rendering says, of
-        more than 8 bits, or corrected by a chart or greys)
     intervals
         also write the lower and upper spectra that hold 90 % of true values: OUT_lower, OUT_upper
+    """
+
+    format: Annotated[str, tuple(SUFFIXES)] | None = None
+    intervals: bool = False
+
+
+ENVI = CubeTarget()
+"""An ENVI file for each cube, in the working folder or in that of many cubes."""
+
+
+@dataclass(frozen=True)
+class ProcessOptions:
+    """The processes that make the cubes of many photos.
 
     many photos
     -----------
@@ -216,6 +207,40 @@ def reconstruct_photos(
     scheduler : ADDRESS|FILE
         workers of a running dask scheduler, as tls://host:8786, or the file that it wrote; they
         must see the same folders, and whoever can connect to it can run code in them
+    """
+
+    workers: Annotated[int, _workers] = 0
+    scheduler: str = ""
+
+
+ALONE = ProcessOptions()
+"""This process alone."""
+
+
+def reconstruct_photos(
+    photos: tuple[Path, ...],
+    *,
+    target: CubeTarget = ENVI,
+    model: str = "",
+    options: RunOptions = DEFAULTS,
+    taken: AcquisitionAnswers = UNANSWERED,
+    workers: ProcessOptions = ALONE,
+) -> int:
+    """Make the cubes of photos, and print the path of each.
+
+    Parameters
+    ----------
+    photos : PHOTO
+        a file, a folder (searched with all folders in it) or a pattern, as '*.png'
+    output : OUT
+        a file (.hdr, .tif, ...); for several photos a folder, which is made if it is missing and
+        mirrors the folders of the photos (default: PHOTO.hdr here; the folder cubes for several)
+    overwrite
+        overwrite existing cubes; two photos of one run never overwrite each other
+    model : NAME|FILE
+        name of a model or its weights file (default: mstpp-photo for photos of cameras; mstpp-srgb
+        for those whose colours are exact: rendered ones, which --calibrated-by rendering says, of
+        more than 8 bits, or corrected by a chart or greys)
 
     Examples
     --------
@@ -229,8 +254,8 @@ def reconstruct_photos(
     that are there, undamaged and of the same photo, model and options, stay.
     Several such runs at once share the work.
     """
-    jobs, is_batch = _plan(photos, output, format, intervals)
-    if (workers or scheduler) and not is_batch:
+    jobs, is_batch = _plan(photos, target)
+    if workers != ALONE and not is_batch:
         raise SaveError(
             "Expected a folder for the cubes of several processes, got one file. "
             "Leave --workers and --scheduler out."
@@ -241,21 +266,20 @@ def reconstruct_photos(
         with asked_to_stop():
             check_names(jobs)
             for job in jobs:
-                check_outputs(job, overwrite, may_stay(job) if is_batch else ())
-        client, share = stack.enter_context(connected(workers, scheduler))
-        check_places(client, jobs, output or Path(CUBES))
+                check_outputs(job, target.overwrite, may_stay(job) if is_batch else ())
+        client, share = stack.enter_context(connected(workers.workers, workers.scheduler))
+        check_places(client, jobs, target.path(CUBES))
         shown_by = PhotoOptions.of(taken, [job.photo for job in jobs])
-        options = replace(options, acquisition=shown_by.acquisition)
-        if options.memory is None:
-            options = replace(options, memory=share)
+        memory = share if options.memory is None else options.memory
+        options = replace(options, acquisition=shown_by.acquisition, memory=memory)
         names = {model} if model else _models_for(jobs, shown_by, options.calibrated_by)
         reconstructors = {name: load_reconstructor(name, options) for name in sorted(names)}
-        if intervals:
+        if target.intervals:
             _check_intervals(reconstructors)
         run = Run(reconstructors, shown_by, is_batch)
         if is_rank():
-            return _in_ranks(jobs, run, overwrite)
-        batch = Batch(run.cubes, run.history, overwrite, goes_on=is_batch)
+            return _in_ranks(jobs, run, target.overwrite)
+        batch = Batch(run.cubes, run.history, target.overwrite, goes_on=is_batch)
         failed = _make(batch, jobs, client)
     if not failed:
         return DONE
@@ -306,26 +330,24 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run, overwrite: bool) -> int:
     return DONE
 
 
-def _plan(
-    places: Sequence[Path], output: Path | None, format_name: str | None, with_bands: bool
-) -> tuple[list[BatchJob], bool]:
+def _plan(places: Sequence[Path], target: CubeTarget) -> tuple[list[BatchJob], bool]:
     """Return the cubes to make, and whether they go into a folder, where finished ones stay."""
-    suffix = SUFFIXES[format_name or "envi"]
-    photos = find_photos(places, output or Path(CUBES), report)
+    suffix = SUFFIXES[target.format or "envi"]
+    photos = find_photos(places, target.path(CUBES), report)
     are_many = len(photos) > 1 or any(map(holds_several, places))
-    target = output or Path(CUBES if are_many else f"{photos[0][0].stem}{suffix}")
-    is_folder = holds_several(target)
+    path = target.path(CUBES if are_many else f"{photos[0][0].stem}{suffix}")
+    is_folder = holds_several(path)
     if is_folder or are_many:
-        if not is_folder and target.suffix.lower() in SUFFIXES.values():
+        if not is_folder and path.suffix.lower() in SUFFIXES.values():
             raise SaveError(
-                f"Expected a folder for several cubes, got {shown(target.name)}. "
+                f"Expected a folder for several cubes, got {shown(path.name)}. "
                 "Leave its suffix out."
             )
-        return plan_jobs(photos, target, suffix, with_bands), True
-    if format_name and output:
+        return plan_jobs(photos, path, suffix, target.intervals), True
+    if target.format and target.output:
         raise SaveError(
-            f"Expected a folder with --format, got {shown(target.name)}. "
+            f"Expected a folder with --format, got {shown(path.name)}. "
             "Let its suffix say the format."
         )
-    bands = band_targets(target) if with_bands else ()
-    return [BatchJob(photo, target, photo.name, bands) for photo, _ in photos], False
+    bands = band_targets(path) if target.intervals else ()
+    return [BatchJob(photo, path, photo.name, bands) for photo, _ in photos], False

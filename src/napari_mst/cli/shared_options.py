@@ -1,7 +1,7 @@
 """Options that several commands share, and the values of their texts."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +15,29 @@ from napari_mst.models.cards import MODELS
 DEFAULT_MODEL = next(iter(MODELS))
 """The model for photos of cameras, for commands that need one before they see a photo."""
 
-Output = Annotated[Path, "-o"] | None
-"""The file to write, or None for one in the working folder."""
+
+@dataclass(frozen=True)
+class OutputFile:
+    """The place of the result of a command.
+
+    Attributes
+    ----------
+    output : OUT
+        file to write
+    overwrite
+        replace an existing file
+    """
+
+    output: Annotated[Path, "-o"] | None = None
+    overwrite: bool = False
+
+    def path(self, usual: str) -> Path:
+        """The file to write: the one that the user named, or the *usual* one in this folder."""
+        return self.output or Path(usual)
+
+
+USUAL = OutputFile()
+"""The usual file in the working folder, which must not exist."""
 
 
 def pixel_of(text: str) -> tuple[int, int]:
