@@ -20,7 +20,7 @@ CUBE = SpectralCube(DATA.astype(np.float32), np.array([500.0, 550, 660, 830]))
 
 
 def test_every_label_has_its_place_its_area_its_mean_and_its_deviation() -> None:
-    table = label_table(CUBE, LABELS, {2: "leaf"}, pixel_area=0.25, area_unit="um^2")
+    table = label_table(CUBE, LABELS, {2: "leaf"}, pixel_area=(0.25, "um^2"))
     props = ("label", "centroid", "num_pixels", "intensity_mean", "intensity_std")
     expected = regionprops_table(LABELS, np.moveaxis(DATA, 0, -1), properties=props)
     names = ("label", "row", "column", "pixels", "mean 550 nm", "sd 830 nm")

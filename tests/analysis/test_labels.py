@@ -39,12 +39,12 @@ def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def check(cube: SpectralCube, labels: np.ndarray, spread: Spread = "std") -> None:
-    found = label_spectra(cube, labels, spread, cube_name="cube", pixel_area=0.25, area_unit="um^2")
+    found = label_spectra(cube, labels, spread, cube_name="cube", pixel_area=(0.25, "um^2"))
     assert list(found) == [value for value in np.unique(labels).tolist() if value]
     for value, one in found.items():
         region = Region.of_label(labels, value)
         expected = region_spectrum(
-            cube, region, spread, cube_name="cube", pixel_area=0.25, area_unit="um^2"
+            cube, region, spread, cube_name="cube", pixel_area=(0.25, "um^2")
         )
         np.testing.assert_allclose(one.values, expected.values, rtol=1e-9, atol=1e-12)
         if expected.lower is None:

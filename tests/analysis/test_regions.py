@@ -52,7 +52,7 @@ def test_mean_and_std_are_numpys(name: str, block: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(label_means, "READ_PIXELS", 7 * block)
     mask = MASKS[name]
     spectrum = region_spectrum(
-        CUBE, Region.of_mask(mask, name), cube_name="cube", pixel_area=0.25, area_unit="m2"
+        CUBE, Region.of_mask(mask, name), cube_name="cube", pixel_area=(0.25, "m2")
     )
     values = CUBE.data[:, mask].astype(float)
     np.testing.assert_allclose(spectrum.values, values.mean(axis=1), rtol=1e-12)

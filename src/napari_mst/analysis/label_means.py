@@ -26,6 +26,11 @@ BLOCK_PIXELS = 2**13
 LabelNumbers = NDArray[np.integer[Any]]
 """Whole numbers: an image of labels, or the labels themselves."""
 
+PixelArea = tuple[float, str]
+"""The area that one pixel covers, and its unit."""
+IN_PIXELS: PixelArea = (1.0, "pixel")
+"""Areas are numbers of pixels."""
+
 Spread = Literal["std", ""]
 """Bounds of a mean: one standard deviation away, or none."""
 
@@ -193,11 +198,12 @@ class Averages:
     pixels: Doubles
     sizes: Doubles
 
-    def fields(self, at: int, origin: Origin, pixel_area: float) -> dict[str, Any]:
+    def fields(self, at: int, origin: Origin, pixel_area: PixelArea) -> dict[str, Any]:
         """Return the fields of the `Spectrum` of label number *at*, with its *origin* completed."""
         pixels, size = int(self.pixels[at]), int(self.sizes[at])
-        area = float(size * pixel_area)
-        origin = replace(origin, pixels=pixels, excluded=size - pixels, area=area)
+        area, unit = float(size * pixel_area[0]), pixel_area[1]
+        excluded = size - pixels
+        origin = replace(origin, pixels=pixels, excluded=excluded, area=area, area_unit=unit)
         fields = {"values": self.mean[at], "origin": origin}
         if not self.spread:
             return fields

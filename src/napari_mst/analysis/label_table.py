@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst.analysis import formulas
-from napari_mst.analysis.label_means import LabelNumbers, Pixels, averages
+from napari_mst.analysis.label_means import IN_PIXELS, LabelNumbers, PixelArea, Pixels, averages
 from napari_mst.analysis.library import csv_text, write_text
 from napari_mst.analysis.regions import labelled_pixels
 from napari_mst.analysis.strips import check_enough
@@ -36,13 +36,12 @@ Table = dict[str, Sequence[Any]]
 """Columns of equal length, by their titles."""
 
 
-def label_table(  # noqa: PLR0913 (its options by name)
+def label_table(
     cube: SpectralCube,
     labels: LabelNumbers,
     names: Mapping[int, str] | None = None,
     *,
-    pixel_area: float = 1.0,
-    area_unit: str = "pixel",
+    pixel_area: PixelArea = IN_PIXELS,
     progress: ProgressLike = None,
 ) -> Table:
     """A row for each label of an (H, W) image but 0.
@@ -55,8 +54,8 @@ def label_table(  # noqa: PLR0913 (its options by name)
     ----------
     names
         Those of labels that have one.
-    pixel_area, area_unit
-        The area that one pixel covers.
+    pixel_area
+        The area that one pixel covers, and its unit.
 
     Raises
     ------
@@ -89,7 +88,7 @@ def label_table(  # noqa: PLR0913 (its options by name)
         "column": centres[1],
         "pixels": found.pixels.astype(int).tolist(),
         "excluded": (found.sizes - found.pixels).astype(int).tolist(),
-        f"area ({area_unit})": (found.sizes * pixel_area).tolist(),
+        f"area ({pixel_area[1]})": (found.sizes * pixel_area[0]).tolist(),
     }
     for kind, values in (("mean", found.mean), ("sd", found.deviation)):
         for at, column in zip(cube.wavelengths, np.transpose(values).tolist(), strict=True):

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.analysis.label_means import LabelNumbers, Pixels, Spread, averages
+from napari_mst.analysis.label_means import (
+    IN_PIXELS,
+    LabelNumbers,
+    PixelArea,
+    Pixels,
+    Spread,
+    averages,
+)
 from napari_mst.base.arrays import Brief, Doubles, Mask
 from napari_mst.base.errors import SpectrumError, check_pixel, shown
 from napari_mst.base.progress import ProgressLike, as_progress
@@ -182,8 +189,7 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     spread: Spread = STD,
     *,
     cube_name: str = "",
-    pixel_area: float = 1.0,
-    area_unit: str = "pixel",
+    pixel_area: PixelArea = IN_PIXELS,
     name: str = "",
     colour: str = "",
 ) -> Spectrum:
@@ -196,8 +202,8 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     ----------
     spread
         "std" for bounds one standard deviation from the mean, or "" for none.
-    pixel_area, area_unit
-        The area that one pixel covers.
+    pixel_area
+        The area that one pixel covers, and its unit.
     name, colour
         Of the `Spectrum`; by default the name of the region, and no colour.
 
@@ -223,8 +229,7 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     """
     check_inside(cube, region)
     statistics = averages(pixels_of(region), cube, spread)
-    origin = replace(region.origin, cube=cube_name, area_unit=area_unit)
-    fields = statistics.fields(0, origin, pixel_area)
+    fields = statistics.fields(0, replace(region.origin, cube=cube_name), pixel_area)
     title = name or region_name(region)
     return Spectrum(cube.wavelengths, unit=cube.unit, name=title, colour=colour, **fields)
 
@@ -328,8 +333,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     spread: Spread = STD,
     *,
     cube_name: str = "",
-    pixel_area: float = 1.0,
-    area_unit: str = "pixel",
+    pixel_area: PixelArea = IN_PIXELS,
     progress: ProgressLike = None,
 ) -> Labelled[Spectrum]:
     """Return the mean spectrum of every label of an (H, W) image but 0, in one pass over the cube.
@@ -369,8 +373,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
 
     def made(at: int) -> Spectrum:
         name = f"label {numbers[at]}"
-        origin = Origin(cube_name, region=name, area_unit=area_unit)
-        fields = statistics.fields(at, origin, pixel_area)
+        fields = statistics.fields(at, Origin(cube_name, region=name), pixel_area)
         return Spectrum(wavelengths, unit=unit, name=name, **fields)
 
     return Labelled(numbers, statistics.mean, made)

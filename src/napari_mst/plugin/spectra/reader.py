@@ -269,8 +269,7 @@ def facts_of(layer: Image) -> dict[str, Any]:
     # An area needs one unit of length for both axes.
     if unit == "pixel" or matrix is None or unit != str(layer.units[-2]):
         return facts
-    facts["pixel_area"] = float(abs(np.linalg.det(matrix[:2, :2])))
-    facts["area_unit"] = f"{unit}^2"
+    facts["pixel_area"] = float(abs(np.linalg.det(matrix[:2, :2]))), f"{unit}^2"
     return facts
 
 
