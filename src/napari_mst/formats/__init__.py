@@ -29,6 +29,7 @@ from napari_mst.base.extensions import load_extensions
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import band_folder, netcdf, numpy_files, prisma
+from napari_mst.formats.array_files import Answers
 from napari_mst.formats.conventions import physical
 from napari_mst.formats.cube_record import IGNORED
 from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
@@ -284,24 +285,9 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
     path = Path(path)
     form = _reader(path)
     is_factor = scale is not None and not isinstance(scale, bool)
-    given = {
-        "variable": variable,
-        "band_axis": band_axis,
-        "bands": None if isinstance(wavelengths, slice | None) else len(wavelengths),
-        "scale": False if is_factor else scale,
-        "verify": verify,
-    }
-    known = signature(form.read).parameters.keys()
-    options: dict[str, Any] = {
-        name: value
-        for name, value in given.items()
-        if value is not None and (name in known or name in FOR_SOME)
-    }
-    unknown = ", ".join(options.keys() - known)
-    if unknown:
-        raise CubeFileError(
-            f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out."
-        )
+    bands = 0 if isinstance(wavelengths, slice | None) else len(wavelengths)
+    answers = Answers(variable, band_axis, bands)
+    options = _options_of(form, answers, {"scale": False if is_factor else scale, "verify": verify})
     try:
         with complete(path.name, f"{form.title} file"):
             cube = form.read(path, **options)
@@ -318,8 +304,20 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
     return cube
 
 
-FOR_SOME = ("variable", "band_axis")
-"""Options of `read_cube` that only make sense for some formats."""
+def _options_of(form: Format, answers: Answers, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that the reader of *form* takes. Raises `CubeFileError` about *answers*."""
+    known = signature(form.read).parameters.keys()
+    if "answers" in known:
+        given["answers"] = answers
+    else:
+        given |= answers._asdict()
+        unknown = [name for name in ("variable", "band_axis") if given[name] is not None]
+        unknown = [name for name in unknown if name not in known]
+        if unknown:
+            raise CubeFileError(
+                f"Expected options of {form.title} files, got {', '.join(unknown)}. Leave them out."
+            )
+    return {name: value for name, value in given.items() if name in known and value is not None}
 
 
 def _scaled(cube: SpectralCube, factor: float) -> SpectralCube:

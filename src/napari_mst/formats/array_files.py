@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import commonpath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,21 @@ Arrays = Mapping[str, StoredArray]
 """The arrays of numbers in a file, by name; a name has the groups that the array is in."""
 
 
+class Answers(NamedTuple):
+    """The answers of the user to what a file of arrays leaves open, see `read_cube`.
+
+    *bands* is the number of wavelengths that the user gives; 0 for none.
+    """
+
+    variable: str | None = None
+    band_axis: int | None = None
+    bands: int = 0
+
+
+NO_ANSWERS = Answers()
+"""The file says all."""
+
+
 @dataclass(frozen=True)
 class FoundCube:
     """The cube of a file of arrays.
@@ -120,17 +135,8 @@ class FoundCube:
     warnings: list[str]
 
 
-def find_cube(
-    file: str, arrays: Arrays, variable: str | None, band_axis: int | None, bands: int = 0
-) -> FoundCube:
+def find_cube(file: str, arrays: Arrays, answers: Answers) -> FoundCube:
     """The cube among the *arrays* of the *file*, and what the others say about it.
-
-    Parameters
-    ----------
-    variable, band_axis
-        The answers of the user, see `read_cube`.
-    bands
-        The number of wavelengths that the user gives; 0 for none.
 
     Raises
     ------
@@ -139,14 +145,14 @@ def find_cube(
     ChoiceNeeded
         If there are several, or nothing shows which axis holds the bands.
     """
-    name = cube_name(file, arrays, variable)
+    name = cube_name(file, arrays, answers.variable)
     array = arrays[name]
     warnings: list[str] = []
-    axis = None if band_axis is None else band_axis % 3
+    axis = None if answers.band_axis is None else answers.band_axis % 3
     axis = _axis_by_names(arrays, array) if axis is None else axis
     texts, unit = _wavelengths(arrays, name, axis, warnings)
     if axis is None:
-        count = bands or len(texts)
+        count = answers.bands or len(texts)
         is_published = array.is_matlab and name in _PUBLISHED
         if is_published and count in (0, array.shape[-1]):
             axis = 2

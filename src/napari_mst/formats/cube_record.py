@@ -202,19 +202,13 @@ def sealed_description(
         ) from None
 
 
-def sealed_cube(  # noqa: PLR0913 (what a file holds, piece by piece)
-    name: str,
-    data: Any,
-    seal: str | bytes,
-    record: str,
-    others: Description | None,
-    verify: bool | None,
+def sealed_cube(
+    name: str, data: Any, description: Description, verify: bool | None
 ) -> SpectralCube:
-    """The cube of the (B, H, W) numbers of a file of ours, after `check`; see `sealed_description`.
+    """The cube of the (B, H, W) numbers of a file of ours, after `check`.
 
     Raises `CubeFileError`.
     """
-    description = sealed_description(name, seal, [record], others)
     check(name, data, description, verify)
     return described_cube(data, description)
 

@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -150,27 +150,29 @@ def with_neighbours(lazy: Lazy) -> Lazy:
     return near
 
 
-Decode = Callable[[int, Array], Array]
-"""Gives the numbers of a chunk, all or cut off at the edges, of its number and its bytes."""
+class Chunks(NamedTuple):
+    """The chunks of an array of three axes in a file.
 
-
-def in_chunks(  # noqa: PLR0913 (how numbers lie in a file)
-    path: Path,
-    shape: tuple[int, ...],
-    sides: Sequence[int],
-    dtype: DType,
-    places: Array,
-    decode: Decode,
-    fill: float = 0,
-) -> Lazy:
-    """The numbers of three axes in chunks of *sides*; those looked at last are kept.
-
-    Parameters
+    Attributes
     ----------
+    sides
+        The shape of a chunk.
     places
         (n, 3) the place and the bytes of each chunk, the last axis fastest, and a number for
-        *decode*. A chunk of no bytes is not in the file, and holds the *fill* value.
+        `decode`. A chunk of no bytes is not in the file, and holds the `fill` value.
+    decode
+        Gives the numbers of a chunk, all or cut off at the edges, of its number and its bytes.
     """
+
+    sides: Sequence[int]
+    places: Array
+    decode: Callable[[int, Array], Array]
+    fill: float = 0
+
+
+def in_chunks(path: Path, shape: tuple[int, ...], dtype: DType, chunks: Chunks) -> Lazy:
+    """A lazy array stored in *chunks*. The most recently used ones stay in memory."""
+    sides, places, decode, fill = chunks
     file = _OpenFile(path)
     native = dtype.newbyteorder("=")
     check_room(f"a chunk of {path.name}", prod(sides) * dtype.itemsize)
@@ -186,9 +188,9 @@ def in_chunks(  # noqa: PLR0913 (how numbers lie in a file)
             raw = file.fill(start, np.empty(size, np.uint8))
             numbers[there] = decode(number, raw)[here] if size else fill
 
-        chunks = list(product(*map(cuts, ranges, sides)))
+        wanted = list(product(*map(cuts, ranges, sides)))
         with file.checked(), ThreadPoolExecutor() as pool:
-            list(pool.map(put, chunks)) if len(chunks) > 1 else put(*chunks)
+            list(pool.map(put, wanted)) if len(wanted) > 1 else put(*wanted)
         return numbers
 
     return cached(Lazy(path.name, shape, native, read), sides)

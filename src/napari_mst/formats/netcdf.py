@@ -19,6 +19,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.labelled import in_cf, with_texts
 from napari_mst.cube.parts import without
 from napari_mst.formats import numbers
+from napari_mst.formats.array_files import NO_ANSWERS, Answers
 from napari_mst.formats.cube_record import IGNORED, OWN, Description, check
 from napari_mst.formats.matlab.mat_files import foreign_cube, hdf5_output, stored_cube
 from napari_mst.formats.matlab.stored import HDF5_MARK, ROOT, WRITER
@@ -35,12 +36,10 @@ def is_netcdf(path: Path) -> bool:
     return is_hdf5 and path.suffix.lower() in (SUFFIX, *MORE_SUFFIXES)
 
 
-def read_netcdf(  # noqa: PLR0913 (options by name)
+def read_netcdf(
     path: Path,
     *,
-    variable: str | None = None,
-    band_axis: int | None = None,
-    bands: int = 0,
+    answers: Answers = NO_ANSWERS,
     scale: bool = True,
     verify: bool | None = None,
 ) -> SpectralCube:
@@ -55,7 +54,7 @@ def read_netcdf(  # noqa: PLR0913 (options by name)
         if file.read(len(HDF5_MARK)) != HDF5_MARK:
             advice = "Convert netCDF 3 by: nccopy -k nc4 old.nc new.nc"
             raise mismatch(path.name, "a netCDF-4 or HDF5 file", "another kind", advice)
-    facts, data = stored_cube(path, "a netCDF-4 or HDF5 file", variable, band_axis, bands)
+    facts, data = stored_cube(path, "a netCDF-4 or HDF5 file", answers)
     attributes = facts["attributes"]
     if crc := _CRC.search(str(facts[ROOT].get(WRITER, ""))):
         stored = Description(shape=data.shape, dtype=data.dtype.name, crc32=crc[1])

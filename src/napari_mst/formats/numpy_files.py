@@ -32,7 +32,14 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import check_room
 from napari_mst.cube.parts import with_tuples
-from napari_mst.formats.array_files import StoredArray, band_axis_of, cube_name, find_cube
+from napari_mst.formats.array_files import (
+    NO_ANSWERS,
+    Answers,
+    StoredArray,
+    band_axis_of,
+    cube_name,
+    find_cube,
+)
 from napari_mst.formats.cube_record import (
     CHANGED,
     OWN,
@@ -41,6 +48,7 @@ from napari_mst.formats.cube_record import (
     record_of,
     seal_of,
     sealed_cube,
+    sealed_description,
 )
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
@@ -108,21 +116,16 @@ def write_npz(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) 
 def read_npz(
     path: Path,
     *,
-    variable: str | None = None,
-    band_axis: int | None = None,
-    bands: int = 0,
+    answers: Answers = NO_ANSWERS,
     verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the archive at *path*.
 
     Parameters
     ----------
-    variable
-        Name of the array that is the cube, where there are several of three axes.
-    band_axis
-        0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes show it.
-    bands
-        The number of wavelengths that the user gives, which may show the axis; 0 for none.
+    answers
+        The name of the array that is the cube, where there are several of three axes, and what may
+        show which of these holds the bands: 0 or -1, or the number of wavelengths.
     verify
         Compare the numbers with the checksum that we saved; by default unless they are `Lazy`.
 
@@ -141,12 +144,13 @@ def read_npz(
             for key, member in members.items()
             if member.dtype.kind in "biufc"
         }
-        name, seal = cube_name(path.name, arrays, variable), archive.comment
+        name, seal = cube_name(path.name, arrays, answers.variable), archive.comment
         data = arrays[name].read()
         if seal and OWN in members and name == "cube":
             record = _record_text(path, archive, members[OWN])
-            return sealed_cube(path.name, in_native_order(data), seal, record, None, verify)
-        found = find_cube(path.name, arrays, name, band_axis, bands)
+            description = sealed_description(path.name, seal, [record])
+            return sealed_cube(path.name, in_native_order(data), description, verify)
+        found = find_cube(path.name, arrays, answers._replace(variable=name))
         # A record without its seal, or a seal without its record: an edited copy of a file of ours.
         if OWN in members or b'"crc32"' in seal:
             found.warnings.append(CHANGED)
@@ -273,7 +277,7 @@ def read_npy(
     if text and band_axis is None and not bands:
         with complete(path.name, "NPY file"):
             seal, cube = json.loads(text)["seal"], in_native_order(_held(path, data))
-            return sealed_cube(path.name, cube, seal, text, None, verify)
+            return sealed_cube(path.name, cube, sealed_description(path.name, seal, [text]), verify)
     axis, doubts = band_axis_of(data.shape, bands, band_axis)
     cube = in_native_order(np.moveaxis(_held(path, data), axis, 0))
     return described_cube(cube, Description(), doubts)

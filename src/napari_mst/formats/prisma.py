@@ -17,6 +17,7 @@ from napari_mst.base.errors import complete, mismatch
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy, part_of
+from napari_mst.formats.array_files import Answers
 from napari_mst.formats.conventions import Packing
 from napari_mst.formats.cube_record import IGNORED
 from napari_mst.formats.matlab.mat_files import stored_cube
@@ -48,7 +49,7 @@ def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
         parts, bands = [], list[tuple[float, float, int]]()
         for name in ("Vnir", "Swir"):
             variable = f"HDFEOS/SWATHS/PRS_{level}_HCO/Data Fields/{name.upper()}_Cube"
-            facts, data = stored_cube(path, "a PRISMA product", variable, 1)
+            facts, data = stored_cube(path, "a PRISMA product", Answers(variable, 1))
             about = facts[ROOT]
             low, high = (about[f"L2Scale{name}{end}"] for end in ("Min", "Max"))
             if scale and not 0 < high - low < math.inf:

@@ -29,7 +29,14 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.parts import with_tuples
 from napari_mst.formats import numbers
-from napari_mst.formats.array_files import SMALL_BYTES, StoredArray, cube_name, find_cube
+from napari_mst.formats.array_files import (
+    NO_ANSWERS,
+    SMALL_BYTES,
+    Answers,
+    StoredArray,
+    cube_name,
+    find_cube,
+)
 from napari_mst.formats.conventions import physical
 from napari_mst.formats.cube_record import (
     CHANGED,
@@ -39,6 +46,7 @@ from napari_mst.formats.cube_record import (
     record_of,
     seal_of,
     sealed_cube,
+    sealed_description,
 )
 from napari_mst.formats.envi.georeference import FIELDS, read_from_envi
 from napari_mst.formats.lazy_files import in_hdf5
@@ -70,12 +78,10 @@ def is_matlab(path: Path) -> bool:
     return head.startswith(HDF5_MARK) and path.suffix.lower() == ".mat"
 
 
-def read_matlab(  # noqa: PLR0913 (options by name)
+def read_matlab(
     path: Path,
     *,
-    variable: str | None = None,
-    band_axis: int | None = None,
-    bands: int = 0,
+    answers: Answers = NO_ANSWERS,
     scale: bool = True,
     verify: bool | None = None,
 ) -> SpectralCube:
@@ -90,10 +96,12 @@ def read_matlab(  # noqa: PLR0913 (options by name)
         If the file is damaged, even where that crashes its reader or never ends; if it is too
         large when decompressed, or has no array, or several, that may be the cube.
     """
-    facts, data = stored_cube(path, "a MAT-file", variable, band_axis, bands)
+    facts, data = stored_cube(path, "a MAT-file", answers)
     if SEAL in facts:
         others = bands_description(facts["bands"])
-        return sealed_cube(path.name, data, facts[SEAL], facts.get(OWN, ""), others, verify)
+        texts = [facts.get(OWN, "")]
+        description = sealed_description(path.name, facts[SEAL], texts, others)
+        return sealed_cube(path.name, data, description, verify)
     return foreign_cube(facts, data, scale=scale)
 
 
@@ -107,14 +115,11 @@ def foreign_cube(facts: Mapping[str, Any], data: Numbers, *, scale: bool) -> Spe
     return described_cube(data, described, [*facts["warnings"], *doubts, *doubts_of_place])
 
 
-def stored_cube(
-    path: Path, kind: str, variable: str | None, band_axis: int | None, bands: int = 0
-) -> tuple[dict[str, Any], Numbers]:
+def stored_cube(path: Path, kind: str, answers: Answers) -> tuple[dict[str, Any], Numbers]:
     """The facts that `answer` finds in another process, and the (B, H, W) numbers as stored.
 
     *kind* is that of the file, for the error about one that crashes the process.
     """
-    answers = [variable, band_axis, bands]
     options = [answers, free_host_memory(math.inf), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, kind)
     data: Numbers
@@ -134,21 +139,19 @@ _NO_MEMORY = re.compile(
 )
 
 
-def answer(
-    path: Path, answers: tuple[str | None, int | None, int], limit: int, lazy: int
-) -> SandboxAnswer:
+def answer(path: Path, answers: Sequence[Any], limit: int, lazy: int) -> SandboxAnswer:
     """The description of the cube at *path*, and its planes; none if the parent can map them.
 
     Parameters
     ----------
     answers
-        The variable, the axis and the number of bands, as `find_cube` takes them.
+        The values of `Answers`.
     limit, lazy
         Bytes of numbers that may be read, and those that are read even where they can be mapped.
     """
     try:
         arrays, texts = _opened(path)
-        described, array, axis = _description(path, arrays, texts, answers)
+        described, array, axis = _description(path, arrays, texts, Answers(*answers))
         if array.offset is not None and array.nbytes > lazy:
             described |= {"offset": array.offset, "shape": array.shape, "dtype": array.dtype.str}
             return described | {"axis": axis, "order": array.order}, ()
@@ -184,10 +187,10 @@ def _description(
     path: Path,
     arrays: Mapping[str, StoredArray],
     texts: Mapping[str, Any],
-    answers: tuple[str | None, int | None, int],
+    answers: Answers,
 ) -> tuple[dict[str, Any], StoredArray, int]:
     """The description of the cube at *path*, with its array and the axis of its bands."""
-    name = cube_name(path.name, arrays, answers[0])
+    name = cube_name(path.name, arrays, answers.variable)
     array = arrays[name]
     if name == "cube" and SEAL in texts:
         # The seal covers `bands` too, so it is read although the record has the wavelengths.
@@ -196,7 +199,7 @@ def _description(
         if bands is not None and bands.nbytes <= SMALL_BYTES:
             values = np.ravel(bands.read()).tolist()
         return {**texts, "name": name, "bands": values, "warnings": []}, array, 2
-    found = find_cube(path.name, arrays, *answers)
+    found = find_cube(path.name, arrays, answers)
     if (OWN in texts or HDF5_PART in arrays) and SEAL not in texts:
         found.warnings.append(CHANGED)
     # NEON has the fields of an ENVI header as arrays of text.

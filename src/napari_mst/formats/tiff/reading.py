@@ -28,7 +28,7 @@ from napari_mst.formats.cube_record import CHANGED, IGNORED, Description, check,
 from napari_mst.formats.envi import header_fields
 from napari_mst.formats.envi.georeference import read_from_envi
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
-from napari_mst.formats.lazy_files import in_chunks
+from napari_mst.formats.lazy_files import Chunks, in_chunks
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.tiff.enmap import enmap_header, enmap_metadata
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal, scaling_of
@@ -210,8 +210,8 @@ def _in_tiles(path: Path, series: "TiffPageSeries", shape: tuple[int, ...]) -> L
             zip(each.dataoffsets, each.databytecounts, strict=True)
         )
     ]
-    sides = tuple(map(min, sides, shape))
-    return in_chunks(path, shape, sides, series.dtype, np.array(places), decode, page.nodata)
+    chunks = Chunks(tuple(map(min, sides, shape)), np.array(places), decode, page.nodata)
+    return in_chunks(path, shape, series.dtype, chunks)
 
 
 def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: Description) -> None:

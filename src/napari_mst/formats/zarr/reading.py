@@ -28,6 +28,8 @@ from napari_mst.cube.layer import Stack
 from napari_mst.cube.lazy import Lazy, Numbers, cached, check_room
 from napari_mst.cube.parts import with_tuples
 from napari_mst.formats.array_files import (
+    NO_ANSWERS,
+    Answers,
     StoredArray,
     band_axis_of,
     cube_name,
@@ -37,7 +39,14 @@ from napari_mst.formats.array_files import (
 )
 from napari_mst.formats.consistent_read import held, read_consistently
 from napari_mst.formats.conventions import physical
-from napari_mst.formats.cube_record import CHANGED, OWN, Description, described_cube, sealed_cube
+from napari_mst.formats.cube_record import (
+    CHANGED,
+    OWN,
+    Description,
+    described_cube,
+    sealed_cube,
+    sealed_description,
+)
 from napari_mst.formats.numbers import is_large
 
 SEAL = "napari_mst_seal"
@@ -164,12 +173,10 @@ def is_own_zarr(path: Path) -> bool:
     return OWN in metadata.get("attributes", {})
 
 
-def read_zarr(  # noqa: PLR0913 (options by name)
+def read_zarr(
     path: Path,
     *,
-    variable: str | None = None,
-    band_axis: int | None = None,
-    bands: int = 0,
+    answers: Answers = NO_ANSWERS,
     scale: bool = True,
     verify: bool | None = None,
 ) -> SpectralCube:
@@ -187,7 +194,7 @@ def read_zarr(  # noqa: PLR0913 (options by name)
         raise mismatch(path.name, "zarr 3", "none", HOW_TO_INSTALL)
 
     def read(_: object) -> SpectralCube:
-        return _read(path, (variable, band_axis, bands), scale=scale, verify=verify)
+        return _read(path, answers, scale=scale, verify=verify)
 
     # Chunks are found by name alone: only in one folder all of them are of one cube.
     cube = read_consistently(partial(_identity, path), read)
@@ -214,10 +221,6 @@ def _identity(path: Path) -> tuple[int, ...] | None:
     return folder.st_dev, folder.st_ino, folder.st_ctime_ns
 
 
-Answers = tuple[str | None, int | None, int]
-"""The variable, the axis and the number of bands, as `find_cube` takes them."""
-
-
 def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> SpectralCube:
     """The cube in the folder as it is now."""
     import zarr
@@ -230,7 +233,7 @@ def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> 
         attributes: dict[str, Any] = dict(root.attrs)
         # Since version 0.5 OME-Zarr has its metadata under the key `ome`.
         ome = attributes.get("ome", attributes)
-        variable, band_axis, bands = answers
+        variable = answers.variable
         is_array = isinstance(root, zarr.Array)
         # The full resolution of the first image of an OME-Zarr.
         if variable is None and not is_array and "multiscales" in ome:
@@ -245,12 +248,13 @@ def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> 
         if SEAL in array.attrs:
             described, record = Description(names=_labels(ome)), attributes.get(OWN, "")
             data = _loaded(path, bounded(array))
-            return sealed_cube(path.name, data, array.attrs[SEAL], record, described, verify)
+            description = sealed_description(path.name, array.attrs[SEAL], [record], described)
+            return sealed_cube(path.name, data, description, verify)
         warnings += absent_chunks(path, array)
         kept = kept_axes(array.shape)
         if "multiscales" in ome or len(kept) != 3:
             return _image(path, bounded(array), ome, answers, warnings)
-        found = find_cube(path.name, arrays, variable or "", band_axis, bands)
+        found = find_cube(path.name, arrays, answers._replace(variable=variable or ""))
         data = np.moveaxis(_loaded(path, bounded(array), kept), found.axis, 0)
         data = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data
         data, fields, quantity, doubts = physical(
