@@ -8,14 +8,16 @@ import pytest
 
 from napari_mst import Photo
 from napari_mst.base.errors import DenoisingError
+from napari_mst.denoising.non_local_means import non_local_weights
 from napari_mst.denoising.photo_denoising import (
     BEST_H,
+    DISTANCE,
     LEAST_CODES,
+    PATCH,
     ROUNDING,
     Denoising,
     denoised_photo,
     denoising_to_look_at,
-    pixel_weights,
 )
 from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 
@@ -36,7 +38,10 @@ def test_weights_of_a_pixel_make_the_pixel_of_the_denoised_photo(
     row: int, column: int, has_gap: bool
 ) -> None:
     own = photo(has_gap=has_gap)
-    found = pixel_weights(own, HOW, row, column)
+    image = HOW.stabilised(own)
+    if own.valid is not None:
+        image = np.where(own.valid, image, np.nan)
+    found = non_local_weights(image, row, column, HOW.h, patch=PATCH, distance=DISTANCE, sigma=1.0)
     weights = found.over(30, 40)
     assert weights.sum() == pytest.approx(1, abs=1e-12)
     expected = (own.pixels * weights).sum((1, 2))
@@ -51,7 +56,8 @@ def test_a_photo_without_noise_is_looked_at_with_eight_codes_and_its_pixels_shar
     assert noise.codes < ROUNDING
     how = denoising_to_look_at(sample)
     assert how.codes == pytest.approx(LEAST_CODES)
-    assert pixel_weights(sample, how, 200, 300).effective > 20
+    image = how.stabilised(sample.cropped((184, 217, 284, 317)))
+    assert non_local_weights(image, 16, 16, how.h, patch=PATCH, sigma=1.0).effective > 20
     # The scale is about that of codes.
     assert 200 < how.noise.codes * how.stabilised(sample).max() < 300
 
@@ -73,14 +79,6 @@ def test_a_noisy_photo_is_looked_at_as_a_run_denoises_it() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: pixel_weights(photo(), HOW, 30, 0),
-            "30 rows x 40 columns, got row 30, column 0",
-        ),
-        (
-            lambda: pixel_weights(photo(), HOW, 0, -1),
-            "30 rows x 40 columns, got row 0, column -1",
-        ),
         (lambda: denoising_to_look_at(photo(), 0.0), "Expected h above 0"),
         (lambda: denoising_to_look_at(photo(), -1.0), "Expected h above 0"),
         (lambda: denoising_to_look_at(photo(), float("nan")), "Expected h above 0"),

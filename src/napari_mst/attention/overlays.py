@@ -151,17 +151,6 @@ WEIGHTS = Caption(
 )
 """The map of what one pixel attends to, for each head."""
 
-ALIKE = Caption(
-    name="non-local-means",
-    title="Weights in non-local means",
-    formula="w(q) = exp(-max(d(p, q) - 2 sigma^2, 0) / h^2), over the sum of all such weights",
-    unit="1; the weights add up to 1",
-    text="The pixels whose mean a denoised pixel is, and how much each counts.",
-    is_signed=False,
-    reference="Buades, Coll & Morel 2005, doi:10.1109/CVPR.2005.38",
-)
-"""The map of what one pixel attends to before the network, where a photo is denoised."""
-
 EFFECT = Caption(
     name="head-effect",
     title="Effect of a head",
@@ -195,7 +184,7 @@ DIFFERENCE = Caption(
 )
 """The difference of two maps of the same size."""
 
-_OTHERS = (SENSITIVITY, WEIGHTS, ALIKE, EFFECT, FEATURES, DIFFERENCE)
+_OTHERS = (SENSITIVITY, WEIGHTS, EFFECT, FEATURES, DIFFERENCE)
 
 DESCRIPTIONS: Mapping[str, Caption] = ChainMap(
     {caption.name: caption for caption in _OTHERS},

@@ -1,4 +1,4 @@
-"""Non-local means of a photo: of the whole photo, and pixel by pixel.
+"""Non-local means of a photo.
 
 Patches are compared on the scale on which noise is the same everywhere, and light is averaged in
 linear values, which noise does not shift. The result has the type of the photo, rounded as that is.
@@ -12,13 +12,8 @@ from functools import partial
 import numpy as np
 
 from napari_mst.base.arrays import Doubles, Floats
-from napari_mst.base.errors import DenoisingError, check_pixel
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.denoising.non_local_means import (
-    WindowWeights,
-    non_local_weights,
-)
 from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import Filter, non_local_rows
 from napari_mst.photo.photo import Photo
@@ -101,44 +96,6 @@ def denoised_photo(photo: Photo, how: Denoising, progress: Progress = NO_PROGRES
     for rows, means in non_local_rows(image, light, is_known, how.filter, progress):
         pixels[:, rows] = _stored(photo, np.where(is_known[rows], means, 0.0))
     return replace(photo, pixels=pixels, unconverted=None)
-
-
-def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> WindowWeights:
-    """The weights with which `denoised_photo` takes the pixels around *row* and *column*.
-
-    Only the pixels around it are read, so the size of the photo does not matter.
-
-    Raises
-    ------
-    DenoisingError
-        If the pixel lies outside of the photo, or is NaN or infinite.
-    """
-    check_pixel(DenoisingError, row, column, photo.shape)
-    height, width = photo.shape
-    halo = how.filter.halo
-    top = max(row - halo, 0)
-    left = max(column - halo, 0)
-    near = photo.cropped((top, min(row + halo + 1, height), left, min(column + halo + 1, width)))
-    image = how.stabilised(near)
-    if near.valid is not None:
-        image = np.where(near.valid, image, np.nan)
-    distance = min(DISTANCE, max(near.shape) - 1)
-    at = row - top, column - left
-    weights = non_local_weights(image, *at, how.h, patch=PATCH, distance=distance, sigma=1.0)
-    return WindowWeights(weights.weights, weights.top + top, weights.left + left)
-
-
-def in_codes(photo: Photo, near: WindowWeights, row: int, column: int) -> tuple[Floats, Floats]:
-    """Red, green and blue of a pixel before and after, (3,) each, as 8-bit sRGB codes.
-
-    *near* are its weights. The codes are not rounded.
-    """
-    rows, columns = near.weights.shape
-    window = (near.top, near.top + rows, near.left, near.left + columns)
-    linear = photo.cropped(window).rows(linear=True).astype(np.float64)
-    centre = linear[:, row - near.top, column - near.left]
-    mean = (linear * near.weights).sum(axis=(1, 2))
-    return 255 * linear_to_srgb(centre), 255 * linear_to_srgb(mean)
 
 
 def _stored(photo: Photo, linear: Doubles) -> Floats:

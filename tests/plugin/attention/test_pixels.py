@@ -1,7 +1,6 @@
-"""The page "Pixel": what a clicked pixel attends to, and non-local means by the mouse."""
+"""The page "Pixel": what a clicked pixel attends to."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,13 @@ from tests.plugin.attention.conftest import done, photo_of
 
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.attention.six_attentions import side_by_side
+from napari_mst.denoising.photo_denoising import denoised_photo, denoising_to_look_at
 from napari_mst.models import load_model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.attention_layers import map_layers, map_of
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.pixel_probe import ALIKE, SINGLE, SIX
+from napari_mst.plugin.attention.pixel_probe import SINGLE, SIX
 from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.options import RunOptions
@@ -153,34 +153,31 @@ def page_on_noise(dock: AttentionDock, viewer: ViewerModel, kind: str) -> Any:
     return dock.pixel
 
 
-def test_the_mouse_shows_what_counts_in_non_local_means(
+def test_the_photo_is_denoised_as_a_layer_right_above_it(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    page = page_on_noise(dock, viewer, ALIKE)
+    page = page_on_noise(dock, viewer, SIX)
     page.h.setValue(30)
-    page.pick_button.click()
-    qtbot.waitUntil(lambda: "h is" in page.text.text(), timeout=60_000)
-    for callback in viewer.mouse_move_callbacks:
-        callback(viewer, SimpleNamespace(position=world(viewer, 10, 12)))
-    (layer,) = map_layers(viewer)
-    found = map_of(layer)
-    assert found.total == pytest.approx(1)
-    assert found.values.shape == (19, 19)
-    np.testing.assert_allclose(layer.data_to_world((0, 0)), world(viewer, 1, 3))
-    assert "361 weights add up to 1.000000" in page.text.text()
+    qtbot.waitUntil(lambda: "h is 30 codes" in page.text.text(), timeout=60_000)
     page.denoise_button.click()
     done(dock, qtbot)
     made = viewer.layers["photo (denoised)"]
-    assert viewer.layers.index(made) == 1  # right above the photo, and nothing hides it
+    assert viewer.layers.index(made) == 1  # and nothing hides it
     assert viewer.layers.selection.active is made
-    assert [other.visible for other in viewer.layers] == [True, True, False]
-    assert made.data.shape == (64, 72, 3)
-    assert made.data.dtype == np.uint8
-    # The denoised pixel is the mean that the map shows.
-    after = page.text.text().split("after ")[1].split(" (")[0]
-    np.testing.assert_allclose(made.data[10, 12], np.fromstring(after, sep=","), atol=0.51)
-    page.pick_button.click()
-    assert not viewer.mouse_move_callbacks
+    assert [other.visible for other in viewer.layers] == [True, True]
+    photo = photo_of(viewer).read()
+    expected = denoised_photo(photo, denoising_to_look_at(photo, 30.0))
+    np.testing.assert_array_equal(made.data, np.moveaxis(expected.pixels, 0, -1))
+
+
+def test_a_pixel_is_picked_while_the_button_is_pressed(
+    dock: AttentionDock, viewer: ViewerModel
+) -> None:
+    before = list(viewer.mouse_drag_callbacks)
+    dock.pixel.pick_button.click()
+    assert len(viewer.mouse_drag_callbacks) == len(before) + 1
+    dock.pixel.pick_button.click()
+    assert viewer.mouse_drag_callbacks == before
 
 
 def test_a_dock_without_a_run_begins_with_six_attentions_of_a_pixel_on_screen(

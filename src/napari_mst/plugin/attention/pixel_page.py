@@ -19,7 +19,6 @@ from napari_mst.denoising.photo_denoising import LEAST_CODES
 from napari_mst.plugin.attention.attention_model import RecordedHead
 from napari_mst.plugin.attention.matrix_page import Pictures
 from napari_mst.plugin.attention.pixel_probe import (
-    ALIKE,
     NETWORK,
     SINGLE,
     SIX,
@@ -113,14 +112,11 @@ class NumbersView(QWidget):
 
 
 BY_HINT = (
-    "A block of the network, chosen above, also in the numbers of all its matrices; non-local "
-    "means, the filter of noisy photos before the network and the ancestor of attention; a single "
-    "head, in the numbers of all its matrices; or six kinds of attention, side by side."
+    "A block of the network, chosen above, also in the numbers of all its matrices; six kinds of "
+    "attention and non-local means, their ancestor, side by side; or a single head, in the numbers "
+    "of all its matrices."
 )
-PICK_HINT = (
-    "While this is pressed, a click on the photo chooses a pixel; with non-local means, moving "
-    "the mouse does."
-)
+PICK_HINT = "While this is pressed, a click on the photo chooses a pixel."
 H_HINT = (
     "The strength h in codes of 8 bits: pixels that differ by less count. By itself it is 1.2 "
     f"times the noise of the photo, as in a run that denoises, and {LEAST_CODES:g} codes at least."
@@ -131,7 +127,7 @@ DENOISE_HINT = (
 )
 NO_PIXELS = (
     "Channels attend to channels in this block, all pixels at once: see the page Matrix. Pixels "
-    "attend to pixels in networks with windows, and in non-local means."
+    "attend to pixels in networks with windows."
 )
 MOST_H = 100.0
 LETTERS = 8
@@ -148,7 +144,6 @@ KINDS = {
         "All have the head of non-local means, so nothing had to be learnt. Hold the mouse over a "
         "picture for its equation.",
     ),
-    ALIKE: ("non-local means", "Press Pick, then move the mouse over the photo."),
     SINGLE: (
         "single head, step by step",
         "Press Pick, then click the photo: single-head attention between the pixels of a patch, "
@@ -234,7 +229,7 @@ class PixelPage(QWidget):
 
     def _draw(self) -> None:
         self.h.setVisible(self.kind != NETWORK)
-        self.denoise_button.setVisible(self.kind == ALIKE)
+        self.denoise_button.setVisible(self.kind != NETWORK)
         _, about = KINDS[self.kind]
         if self.kind == NETWORK:
             if self._head is None or self._between is None:

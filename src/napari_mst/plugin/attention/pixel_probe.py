@@ -3,32 +3,24 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
 from psygnal import Signal
 
-from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
 from napari_mst.attention.record import beside_uniform
-from napari_mst.attention.record_views import AttentionMap, Selection
+from napari_mst.attention.record_views import AttentionMap
 from napari_mst.base.arrays import Array, Pixel
-from napari_mst.base.errors import AttentionError, DenoisingError, NapariMstError, PhotoError, plain
-from napari_mst.cube import Provenance
+from napari_mst.base.errors import AttentionError, NapariMstError, PhotoError, plain
 from napari_mst.denoising.photo_denoising import (
     ROUNDING,
     Denoising,
     denoised_photo,
     denoising_to_look_at,
-    in_codes,
-    pixel_weights,
 )
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.attention_layers import (
-    put_map,
-    show_alone,
     show_denoised,
     show_outlines,
     show_weights,
@@ -48,7 +40,6 @@ from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.requests import photo_layer
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto, hide_maps, image_shape
-from napari_mst.plugin.viewer.layers import selection_kept
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
@@ -56,7 +47,6 @@ if TYPE_CHECKING:
     from napari_mst.attention.head_steps import HeadSteps, PixelWeights, WindowSteps
 
 NETWORK = "network"
-ALIKE = "alike"
 SINGLE = "single"
 SIX = "six"
 PATCH = 4
@@ -75,44 +65,6 @@ class PhotoPatches:
     photo: Photo
     how: Denoising
 
-    @cached_property
-    def provenance(self) -> Provenance:
-        """The history of its weights."""
-        return Provenance(
-            source=self.photo.name,
-            source_sha256=self.photo.sha256,
-            encoding=self.photo.encoding,
-            denoise=f"{self.how.h:g}",
-            denoising=f"non-local means, h = {self.how.codes:.3g} codes",
-            assumptions=self.photo.assumptions,
-            versions={name: version(name) for name in ("napari-mst", "numpy")},
-        )
-
-    def map(self, row: int, column: int) -> tuple[AttentionMap, str]:
-        """The weights of a pixel as a map, and in a sentence. Raises `DenoisingError`."""
-        near = pixel_weights(self.photo, self.how, row, column)
-        was, becomes = (
-            ", ".join(f"{value:.1f}" for value in values)
-            for values in in_codes(self.photo, near, row, column)
-        )
-        total = float(near.weights.sum())
-        made = AttentionMap(
-            values=near.weights.astype(np.float32),
-            overlay=ALIKE_MAP.name,
-            unit=ALIKE_MAP.unit,
-            selection=Selection(str(self.provenance.denoising)),
-            pitch=1,
-            offset=(float(near.top), float(near.left)),
-            total=total,
-            provenance=self.provenance,
-            pixel=(row, column),
-        )
-        return made, (
-            f"Pixel ({row}, {column}): {near.weights.size} weights add up to {total:.6f}; "
-            f"{near.effective:.1f} pixels count (1 / sum of squares). "
-            f"Before {was}, after {becomes} (8-bit codes)."
-        )
-
 
 class PixelView(NamedTuple):
     """The contents of the page Pixel: a sentence, the numbers of a head, and pictures."""
@@ -130,7 +82,7 @@ class PixelProbe(ViewerHelper):
     Attributes
     ----------
     kind
-        `NETWORK`, `ALIKE`, `SINGLE` or `SIX`.
+        `NETWORK`, `SINGLE` or `SIX`.
     h
         The strength of non-local means in 8-bit codes; None chooses it by the noise of the photo.
     changed
@@ -153,7 +105,7 @@ class PixelProbe(ViewerHelper):
         self._workspace = workspace
         self._model = model
         self._form = form
-        self._mouse = CanvasMouse(viewer, self._on_move, self.click)
+        self._mouse = CanvasMouse(viewer, on_click=self.click)
         self._pending: Request | None = None
         self._patches: tuple[LayerPhoto, PhotoPatches] | None = None
         self._pixel: Pixel | None = None
@@ -206,7 +158,7 @@ class PixelProbe(ViewerHelper):
         """Denoise the chosen photo as a layer; False if nothing started."""
 
         def denoised(patches: PhotoPatches, reports: Reports) -> Photo:
-            reports.say(f"Denoising by {patches.provenance.denoising} ...")
+            reports.say(f"Denoising by non-local means, h = {patches.how.codes:.3g} codes ...")
             return denoised_photo(patches.photo, patches.how, reports)
 
         order = self._order_of_photo(denoised, show_denoised)
@@ -314,8 +266,7 @@ class PixelProbe(ViewerHelper):
             noise, h = patches.how.noise.codes, patches.how.codes
             has_noise = noise > ROUNDING
             which = f"The noise is {noise:.1f} codes" if has_noise else "No noise was measured"
-            how = "Move over" if self.kind == ALIKE else "Click"
-            self.changed.emit(PixelView(f"{which}: h is {h:.3g} codes. {how} the photo."))
+            self.changed.emit(PixelView(f"{which}: h is {h:.3g} codes. Click the photo."))
             # A click may have come before.
             if self._pixel is not None or self.kind == SIX:
                 self._show(self._pixel or self._middle(photo))
@@ -328,33 +279,18 @@ class PixelProbe(ViewerHelper):
         row, column = np.clip(_pixel_of(photo, camera.center), 0, last).tolist()
         return row, column
 
-    def _on_move(self, position: Position) -> None:
-        """Show the weights of non-local means for the pixel under the mouse."""
-        if self.kind == ALIKE and self._patches is not None:
-            pixel = _pixel_of(self._patches[0], position)
-            if pixel != self._pixel:
-                self._show(pixel)
-
     def _show(self, pixel: Pixel) -> None:
         """Show what *pixel* attends to, by the photo alone, as soon as its noise is known."""
         self._pixel = pixel
         if self._patches is None:
             return
         photo, patches = self._patches
-        show = {ALIKE: self._shown_alike, SINGLE: self._shown_patch, SIX: self._shown_six}
+        show = {SINGLE: self._shown_patch, SIX: self._shown_six}
         try:
             self.changed.emit(show[self.kind](photo, patches, pixel))
-        except DenoisingError:
-            return  # the mouse has left the photo
         except AttentionError as error:
             # A patch may also be larger than the photo.
             self.changed.emit(PixelView(OUTSIDE if self.kind == SIX else plain(error)))
-
-    def _shown_alike(self, photo: LayerPhoto, patches: PhotoPatches, pixel: Pixel) -> PixelView:
-        made, text = patches.map(*pixel)
-        with selection_kept(self.viewer):
-            show_alone(self.viewer, put_map(self.viewer, made, photo))
-        return PixelView(text, None, window_pictures(window_of(photo, made), made))
 
     def _shown_six(self, _: LayerPhoto, patches: PhotoPatches, pixel: Pixel) -> PixelView:
         from napari_mst.attention.six_attentions import side_by_side  # the job has imported torch
