@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_mst.analysis.strips import new_planes, raw_strips
-from napari_mst.base.arrays import Doubles, Indices, Mask
+from napari_mst.base.arrays import Doubles, Indices, Mask, Singles
 from napari_mst.base.errors import CubeError, SpectrumError, shown
-from napari_mst.base.progress import ProgressLike, as_progress
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
@@ -266,12 +266,7 @@ def resample(
         matrix = _between_bands(cube.wavelengths, centres)
         if widths is not None:
             _widen(matrix, cube.wavelengths, centres, np.asarray(widths, dtype=np.float64))
-    data = new_planes(len(matrix), cube)
-    for rows, strip in raw_strips(cube, as_progress(progress)):
-        for band, weights in enumerate(matrix):
-            # Bands that weigh nothing are left out: 0 times no number is no number.
-            used = np.flatnonzero(weights)
-            data[band, rows] = np.tensordot(weights[used], strip[used].astype(np.float64), axes=1)
+    data = _mixed(cube, matrix, as_progress(progress))
     return replace(
         cube,
         data=data,
@@ -280,6 +275,17 @@ def resample(
         provenance=cube.provenance.with_cut(f"resampled to {len(data)} bands"),
         colour_error=None,
     )
+
+
+def _mixed(cube: SpectralCube, matrix: Doubles, progress: Progress) -> Singles:
+    """(M, H, W): *matrix* (M, B) times the spectrum of each pixel."""
+    data = new_planes(len(matrix), cube)
+    for rows, strip in raw_strips(cube, progress):
+        for band, weights in enumerate(matrix):
+            # Bands that weigh nothing are left out: 0 times no number is no number.
+            used = np.flatnonzero(weights)
+            data[band, rows] = np.tensordot(weights[used], strip[used].astype(np.float64), axes=1)
+    return data
 
 
 def _check(cube: SpectralCube) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import PhotoError
-from napari_mst.calibration.corrections import recoloured, sha256_after
+from napari_mst.calibration.corrections import check_srgb, recoloured, sha256_after
 from napari_mst.calibration.light.estimating import LightEstimate, estimate_light
 from napari_mst.calibration.white_patch import angle_between
 from napari_mst.cube.colour import XYZ_TO_SRGB
@@ -113,7 +113,7 @@ class WhiteBalance:
             If the photo is not in sRGB.
         """
         photo = as_photo(photo)
-        _check(photo)
+        check_srgb(photo, "white balance")
         note = f"The white balance was corrected: {self}."
         return recoloured(photo, self._balanced, note, self.sha256_of(photo.sha256))
 
@@ -151,7 +151,7 @@ def white_balance(photo: PhotoLike) -> WhiteBalance:
     True
     """
     photo = as_photo(photo)
-    _check(photo)
+    check_srgb(photo, "white balance")
     return balance_for(estimate_light(photo, SRGB))
 
 
@@ -167,11 +167,3 @@ def balance_for(light: LightEstimate, name: str = "") -> WhiteBalance:
         source = f"{name}, chosen among the likely lights"
     red, green, blue = white.clip(_DARKEST * white.max()).tolist()
     return WhiteBalance((red, green, blue), source, light.is_far or chosen is not None)
-
-
-def _check(photo: Photo) -> None:
-    if photo.encoding != "srgb":
-        raise PhotoError(
-            "Expected an sRGB photo to correct its white balance, got linear values. "
-            "Give their camera and light instead."
-        )

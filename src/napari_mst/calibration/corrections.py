@@ -189,6 +189,15 @@ def recoloured(
     )
 
 
+def check_srgb(photo: Photo, what: str) -> None:
+    """Refuse a *photo* that is not in sRGB, whose *what* cannot be corrected: `PhotoError`."""
+    if photo.encoding != "srgb":
+        raise PhotoError(
+            f"Expected an sRGB photo to correct its {what}, got linear values. "
+            "Give their camera and light instead."
+        )
+
+
 def sha256_after(photo_sha256: str, what: str) -> str:
     """The sha256 of a photo to which *what* was done, from that of the photo itself."""
     return hashlib.sha256(f"{photo_sha256} {what}".encode()).hexdigest()

@@ -21,7 +21,7 @@ import numpy as np
 
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import PhotoError
-from napari_mst.calibration.corrections import recoloured, sha256_after
+from napari_mst.calibration.corrections import check_srgb, recoloured, sha256_after
 from napari_mst.calibration.white_patch import FROM_START, GreyPatch, angle_between, patch_values
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
@@ -98,7 +98,7 @@ class GreyScale:
             If the photo is not in sRGB.
         """
         photo = as_photo(photo)
-        _check(photo)
+        check_srgb(photo, "tone curve")
         note = " ".join([f"The tone curve and the white were corrected by {self}.", *self.warnings])
         sha256 = self.sha256_of(photo.sha256)
         return recoloured(photo, self._undone, note, sha256, "corrected by greys")
@@ -160,7 +160,7 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
     'one grey patch: mid grey was 0.7 stops too bright'
     """
     photo = as_photo(photo)
-    _check(photo)
+    check_srgb(photo, "tone curve")
     if not patches:
         raise PhotoError("Expected at least one grey patch, got none. Give the place of one.")
     warnings: list[str] = []
@@ -229,11 +229,3 @@ class _Curve:
     def __call__(self, light: Doubles) -> Doubles:
         bent = np.log(light) - np.log1p(np.exp(self.log_shoulder) * (1 - np.minimum(light, 1)))
         return np.asarray(self.exposure + bent / np.exp(self.log_power))
-
-
-def _check(photo: Photo) -> None:
-    if photo.encoding != "srgb":
-        raise PhotoError(
-            "Expected an sRGB photo to correct its tone curve, got linear values. "
-            "Give their camera and light instead."
-        )

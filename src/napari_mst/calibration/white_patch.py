@@ -139,18 +139,7 @@ def acquisition_from_patch(
             "Open the RAW file, or say that the values are linear."
         )
     values = patch_values(photo, patch.place)
-    shot = photo.shot
-    light = ""
-    # Values that were not balanced show the light by their white.
-    is_of_sensor = start == OF_SENSOR if shot is None else not shot.is_flat
-    if is_of_sensor:
-        light = _nearest_light(values, camera)
-    # A patch that is far from the white that the camera itself found is no grey.
-    if not is_of_sensor:
-        _check_grey(angle_between(values, np.ones(3)), FROM_START, "the photo's own white")
-    elif start == BALANCED and shot is not None and shot.gains is not None:
-        off = angle_between(values * shot.gains, np.ones(3))
-        _check_grey(off, FROM_START, "the camera's own white")
+    light = _light_of(photo, values, camera, start)
     if not (illuminant or light):
         raise CameraError(
             "Expected the illuminant of a photo that is balanced already, got none. "
@@ -158,6 +147,24 @@ def acquisition_from_patch(
         )
     white = float(values[1] / patch.reflectance * photo.full_scale)
     return Acquisition(camera, illuminant or light, white, white_text(values))
+
+
+def _light_of(photo: Photo, values: Doubles, camera: str, start: str) -> str:
+    """The light that a patch of these *values* (3,) shows; "" where the photo is balanced.
+
+    Raises `PhotoError` if the patch is far from the white that the camera itself found: then it is
+    no grey.
+    """
+    shot = photo.shot
+    # Only values that were not balanced show the light by their white.
+    if not (start == OF_SENSOR if shot is None else not shot.is_flat):
+        _check_grey(angle_between(values, np.ones(3)), FROM_START, "the photo's own white")
+        return ""
+    light = _nearest_light(values, camera)
+    if start == BALANCED and shot is not None and shot.gains is not None:
+        off = angle_between(values * shot.gains, np.ones(3))
+        _check_grey(off, FROM_START, "the camera's own white")
+    return light
 
 
 def acquisition_from_frame(
