@@ -78,7 +78,7 @@ def formula(cube: SpectralCube, expression: str, *, progress: ProgressLike = Non
 def index(cube: SpectralCube, name: str, *, progress: ProgressLike = None) -> Map:
     """A spectral index by its *name*, such as "NDVI", where the cube has its bands.
 
-    Its formula and source are those of Awesome Spectral Indices (Montero et al., Scientific Data 10
+    Its formula and source come from Awesome Spectral Indices (Montero et al., Scientific Data 10
     (2023) 197, doi:10.1038/s41597-023-02096-0): `formulas.catalogue()` lists them.
 
     Raises

@@ -1,4 +1,4 @@
-"""Pixels told by reference spectra: the most similar one, or the share of each.
+"""Pixels classified by reference spectra: the most similar one, or the share of each.
 
 A pixel with a value that is not a number gets the label 0, and NaN for all else. Letters: B bands,
 H rows, W columns; p endmembers; n pixels.

@@ -186,7 +186,7 @@ class Scores:
         self.pixels = errors.count[0]
         self.mean = errors.mean
         self.deviation = errors.deviation
-        # The mean square is that of the mean plus the variance.
+        # The mean square is the squared mean plus the variance.
         self.band_rmse = np.hypot(self.mean, self.deviation)
         self.rmse = np.sqrt(np.square(self.band_rmse).mean(axis=0))
         # All bands have the same pixels, so a mean over bands is the mean over all values.

@@ -34,7 +34,7 @@ def _table(name: str) -> Iterator[list[str]]:
 BROAD = {name: tuple(map(float, range_)) for name, *range_ in _table("bands")}
 """The bands that the catalogue calls by letters: shortest, preferred and longest wavelength in nm.
 
-The range is the catalogue's; the preferred one is that of Sentinel-2A (Planet for G1 and Y).
+The range comes from the catalogue, the preferred wavelength from Sentinel-2A (Planet for G1 and Y).
 """
 
 FUNCTIONS: dict[str, np.ufunc] = {
@@ -50,7 +50,7 @@ LONGEST = 500
 """Letters of the longest formula: the parser of Python takes deeper ones as no formula."""
 
 WIDEST = 20
-"""nm between two bands that still tell a value at a published wavelength between them."""
+"""Largest gap in nm between bands that give a value at a published wavelength between them."""
 
 BRIGHTEST = 2.0
 """Largest plausible reflectance. Larger values mean per cent, counts or stored integers."""

@@ -37,7 +37,7 @@ Spread = Literal["std", ""]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The labelled pixels of a block, those of one label side by side.
+    """The labelled pixels of a block, sorted by label.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Groups:
         return np.add.reduceat(values, self.starts, axis=1)
 
     def spread_out(self, values: Any) -> Any:
-        """(B, n) of (B, m) *values*: each pixel gets that of its label."""
+        """(B, n) of (B, m) *values*: each pixel gets the value of its label."""
         return values if len(self.sizes) == 1 else np.repeat(values, self.sizes, axis=-1)
 
 
@@ -214,7 +214,7 @@ class Averages:
 def averages(pixels: Pixels, cube: SpectralCube, spread: Spread) -> Averages:
     """Mean and deviation of every label of *pixels* in *cube*, NaN in bad bands.
 
-    Each band is that of the pixels that have a number there; NaN if there are none.
+    Each band counts only pixels that have a number there, and is NaN without any.
     """
     if spread not in ("", STD):
         raise SpectrumError(f"Expected spread 'std' or '', got {shown(spread, 30)!r}.")

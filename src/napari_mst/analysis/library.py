@@ -1,9 +1,9 @@
 """Spectral libraries: CSV, ENVI (`.sli`), text for the clipboard, and the built-in colour chart.
 
 Files that we write keep everything of a `Spectrum`, so that it opens again as it was: coordinates,
-region, cube and colour. Bounds are columns (CSV) or spectra (ENVI) of their own. A table of text
-has a row for each wavelength and a column for each spectrum; the facts about each spectrum stand
-above, in rows that begin with `#`:
+region, cube and colour. Bounds are further columns (CSV) or spectra (ENVI). A table of text has a
+row for each wavelength and a column for each spectrum; the facts about each spectrum stand above,
+in rows that begin with `#`:
 
     # name,Pick 1,Region 1
     # row,12,
@@ -241,7 +241,7 @@ def write_text(path: Path, text: str, *, overwrite: bool) -> Path:
 def parse(text: str, name: str, unit: str = "") -> Curves:
     """The curves in the table *text* of the file *name*. Raises `CubeFileError` if it holds none.
 
-    *unit* is that of the wavelengths where the table does not say it.
+    *unit* is the wavelength unit of a table that does not give one.
     """
     curves = parsed(text, name, unit)
     facts = [{key: cell_text(cell) for key, cell in record.items()} for record in curves.records]

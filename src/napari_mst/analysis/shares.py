@@ -49,7 +49,7 @@ class Solver:
             now = shares[:, left]
             slopes = self._mixing.T @ (self._mixing @ now - values[:, left])
             if self._is_whole:
-                # The free ones have one slope, that of the sum.
+                # All free shares have the same slope: the slope of the sum.
                 slopes -= (slopes * now).sum(axis=0)
             wrong = np.where(free, now < 0, slopes < -rounding)
             is_open = wrong.any(axis=0)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# First, whoever imports maps: the table begins with the formula, which is the first in the window.
+# Imported first, so that the table begins with the formula, which comes first in the window.
 from napari_mst.analysis import band_maps as band_maps
 from napari_mst.analysis.map_kind import Map, MapKind, Number
 from napari_mst.analysis.strips import check_enough, new_planes, pixels, raw_strips, strips
@@ -245,7 +245,7 @@ def separated(
 ) -> tuple[Singles, Doubles, int]:
     """The planes (n, H, W) of `noise_fractions`, the ratios (n,), and what HySime finds.
 
-    A ratio is that of the signal's variance to that of the noise.
+    A ratio is signal variance over noise variance.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def denoised(cube: SpectralCube, h: float = BEST_H, *, progress: ProgressLike = 
 def band_noise(data: Floats, is_known: Mask) -> Doubles:
     """Estimate the standard deviation of the noise of each band of *data* (B, H, W): (B,).
 
-    It is that of differences along both diagonals of 2 x 2 pixels, which cancel slow
+    It is estimated from differences along both diagonals of 2 x 2 pixels, which cancel slow
     changes, by their median, which texture hardly moves: Donoho & Johnstone, Biometrika 81 (1994)
     425, doi:10.1093/biomet/81.3.425.
     """

@@ -119,7 +119,7 @@ def transect(
 
 
 def _interpolated(cube: SpectralCube, places: Doubles) -> Singles:
-    """Return the spectra (B, n) of *cube* at *places*, of which only the surroundings are read."""
+    """Return the spectra (B, n) of *cube* at *places*; only pixels around them are read."""
     from scipy.ndimage import map_coordinates  # slow to import
 
     low = np.floor(places.min(axis=0)).astype(int)

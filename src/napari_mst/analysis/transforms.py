@@ -80,7 +80,7 @@ def fitted(values: Doubles, at: Doubles, window: int, derivative: int = 0) -> Do
         )
     first = np.clip(np.arange(len(at)) - window // 2, 0, len(at) - window)
     bands = first[:, None] + np.arange(window)
-    # Powers of small numbers are told apart better.
+    # Powers of small numbers are easier to distinguish.
     scale = np.ptp(at[bands], axis=1)[:, None]
     powers = ((at[bands] - at[:, None]) / scale)[..., None] ** np.arange(min(3, window))
     weights = np.linalg.pinv(powers)[:, derivative] * max(1, derivative) / scale**derivative
@@ -167,7 +167,7 @@ def _rising_numbers(spectrum: Spectrum) -> Indices:
 
 
 def rising_order(wavelengths: Doubles) -> Indices:
-    """Indices of the bands by rising wavelength: those of two detectors may overlap in a file."""
+    """Indices of the bands by rising wavelength; the bands of two detectors may overlap."""
     return np.argsort(wavelengths, kind="stable")
 
 

@@ -35,7 +35,7 @@ PICTURE = 160
 class PhotoExplorer:
     """The base of all that looks into a network on *photo*, or on a *region* of it.
 
-    `shape` is (H, W) of that. All arguments are those of `Reconstructor.reconstruct`.
+    `shape` is (H, W) of that. `Reconstructor.reconstruct` describes the arguments.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PhotoExplorer:
         return self._network().program()
 
     def features(self, layer: str) -> AttentionMap:
-        """All maps of a *layer* of the network over the photo; errors are those of `features`."""
+        """All maps of a *layer* of the network over the photo; raises as `features` does."""
         planes, past = self.padded_features(layer)
         return self._map(FEATURES, Selection(layer), planes, past, self._pitch(layer))
 
@@ -105,7 +105,7 @@ class PhotoExplorer:
         progress: Progress | None = None,
         folded: dict[str, Any] | None = None,
     ) -> tuple[Floats, Provenance]:
-        """Run *program* in the place of that of the network, and keep what it has *folded*."""
+        """Run *program* in place of the network's program, and keep what it has *folded*."""
 
         def compute(source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
             result = execute(program, source, self._device, plan, progress)
@@ -142,8 +142,8 @@ class PhotoExplorer:
 class AttentionExplorer(PhotoExplorer):
     """Shows what the network of *reconstructor* attends to on *photo*, or on a *region* of it.
 
-    `shape` is (H, W) of that. All arguments are those of `Reconstructor.reconstruct`; every method
-    is a run, and raises what that raises. A photo that has to be denoised is so once. Attention is
+    `shape` is (H, W) of that. `Reconstructor.reconstruct` describes the arguments; every method is
+    a run, and raises what that raises. A photo that has to be denoised is so once. Attention is
     global, so a region has a separate attention, from a run on the region alone.
 
     Raises
@@ -247,7 +247,7 @@ class AttentionExplorer(PhotoExplorer):
         """The map of the pixels that one band of one pixel of the cube depends on.
 
         The module `sensitivity` states its limits. Row and column count from the first of the
-        region. *record* is that of a run on the same pixels; without one it is made first.
+        region. *record* comes from a run on the same pixels; without one it is made first.
 
         Raises
         ------
@@ -299,7 +299,7 @@ def features(
 ) -> Floats:
     """The map of any *layer* of a network, by the name of the pass that writes it, (C, h, w).
 
-    It is that of a run: exact and streamed, over the photo as it is padded for the network.
+    It is computed as in a run: exact and streamed, over the photo as it is padded for the network.
 
     Raises
     ------

@@ -4,11 +4,10 @@ It is a head of a block with windows, on the window of a pixel of a photo, or a 
 pixels of a small patch. Tokens are columns here and rows in the code of a network: every matrix is
 the transpose of the one that a run computes.
 
-The single head is that of non-local means between single pixels (see
-`denoising.as_attention`), whose matrices are known: no training is needed, and its result is the
-patch denoised by itself. A pixel is a column of X, its embedding Xi(t) = [|t|^2, t, 1] of its
-colour t, in 8-bit codes: on the scale on which noise is the same everywhere, times the codes of the
-noise at middle grey.
+The single head is non-local means between single pixels (see `denoising.as_attention`), whose
+matrices are known: no training is needed, and its result is the patch denoised by itself. A pixel
+is a column of X, its embedding Xi(t) = [|t|^2, t, 1] of its colour t, in 8-bit codes: on the scale
+on which noise is the same everywhere, times the codes of the noise at middle grey.
 
 Letters: C channels, d channels of a head, n pixels that ask, m pixels that answer: as many, except
 in overlapping windows.

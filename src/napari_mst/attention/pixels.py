@@ -1,8 +1,8 @@
 """Attention of one pixel of a photo: the weights of its keys in a block between pixels.
 
-They are those of a run. Only the part of the map is computed on which they depend, and what a
-network adds up over all pixels is computed once. Maps that are kept of a run make that part small.
-Where all pixels attend to each other, photos are small, and the maps of all blocks are kept.
+They equal the weights in a run. Only the part of the map is computed on which they depend, and what
+a network adds up over all pixels is computed once. Maps that are kept of a run make that part
+small. Where all pixels attend to each other, photos are small, and the maps of all blocks are kept.
 Letters: C channels, h rows and w columns of a part of the map of a block, H rows and W columns.
 """
 
@@ -66,8 +66,8 @@ class _Near(NamedTuple):
 class PixelExplorer(PhotoExplorer):
     """Finds what any pixel of *photo*, or of a *region* of it, attends to.
 
-    The network is that of *reconstructor*; `blocks` are those between pixels, and `shape` is (H, W)
-    of what it sees. Rows and columns count from the first of the region.
+    The network belongs to *reconstructor*; `blocks` are its blocks between pixels, and `shape` is
+    (H, W) of what it sees. Rows and columns count from the first of the region.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class PixelExplorer(PhotoExplorer):
         self._folded: dict[str, Any] = {}
 
     def record(self) -> AttentionRecord:
-        """Hear a run and `keep` its maps, so that pixels come soon; returns what was `heard`."""
+        """Record a run and `keep` its maps, so that pixels come soon; returns what was `heard`."""
         heard = self.heard()
         self.keep()
         return heard

@@ -1,9 +1,9 @@
 """The record of one run: the matrices of every block.
 
-Attention in MST++ is between feature channels, of which no one is a wavelength. In a block of h
-heads with d channels each, key channel i and query channel j have the logit L_ij = sigma k_i.q_j /
-(|k_i| |q_j|), summed over all pixels of the padded photo, and A_ij = softmax_j(L_ij) is the share
-of value channel j in output channel i: rows are keys and sum to 1. Source: Cai et al., CVPRW 2022,
+Attention in MST++ is between feature channels; none of them is a wavelength. In a block of h heads
+with d channels each, key channel i and query channel j have the logit L_ij = sigma k_i.q_j / (|k_i|
+|q_j|), summed over all pixels of the padded photo, and A_ij = softmax_j(L_ij) is the share of value
+channel j in output channel i: rows are keys and sum to 1. Source: Cai et al., CVPRW 2022,
 doi:10.1109/CVPRW56347.2022.00090, and its published code, which puts k first.
 
 Letters: h heads, d channels of a head, i key channel (row), j query channel (column).
@@ -89,7 +89,7 @@ def entropies(weights: Floats) -> Doubles:
 
 @dataclass(frozen=True)
 class PixelBlock:
-    """A block in which pixels attend to pixels; its weights are those of one pixel at a time.
+    """A block in which pixels attend to pixels; its weights are computed for one pixel at a time.
 
     Attributes
     ----------

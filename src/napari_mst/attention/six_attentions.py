@@ -1,9 +1,9 @@
 """Six attentions side by side: what a pixel of a photo attends to in each, without any training.
 
-Between pixels all have one head: that of non-local means, whose matrices are known (see
-`denoising.as_attention`). Its features of a pixel with the colour t, in 8-bit sRGB codes, are
-Xi(t) = [|t|^2, t, 1], and its score of two pixels is -|t_p - t_q|^2 / (3 h^2): minus the mean
-squared difference over h^2. What differs is who may answer whom. Between channels, red, green and
+Between pixels all have the one head of non-local means, whose matrices are known (see
+`denoising.as_attention`). Its features of a pixel with the colour t, in 8-bit sRGB codes, are Xi(t)
+= [|t|^2, t, 1], and its score of two pixels is -|t_p - t_q|^2 / (3 h^2): minus the mean squared
+difference over h^2. They differ in which keys a query may see. Between channels, red, green and
 blue attend to each other over the whole part of the photo.
 
 Letters: C channels, h rows and w columns of the part.
@@ -47,10 +47,10 @@ WINDOW = 8
 """Pixels along a side of a window, and of a patch that is one token."""
 
 MARGIN = 5
-"""Windows of the photo on each side of that of the pixel, in the part that is shown."""
+"""Windows shown on each side of the window of the pixel."""
 
 PATCH_SIDE = 16
-"""Pixels along a side of the patch of a single head, in the middle of which the pixel lies."""
+"""Pixels along a side of the patch of a single head; the pixel lies in its middle."""
 
 _COLUMNS = 3
 _INCHES = 3.2
@@ -315,7 +315,7 @@ _MECHANISMS: dict[str, tuple[str, Callable[[], Heads]]] = {
 
 
 def _of_mechanism(codes: Doubles, place: Pixel, h: float, title: str) -> Answer:
-    """The answer of a mechanism whose only head is that of non-local means between pixels."""
+    """The answer of a mechanism whose only head is non-local means between pixels."""
     equation, make = _MECHANISMS[title]
     head = make().double().requires_grad_(False)
     filtering = filter_head(h)

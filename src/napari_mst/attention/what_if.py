@@ -34,7 +34,7 @@ NO_SOFTMAX = (
 
 @dataclass(frozen=True, eq=False)
 class AttentionChange:
-    """Other attention weights in place of those of a photo.
+    """Other attention weights in place of the weights of a photo.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class HeadEffects(PhotoExplorer):
 
     The cube is compared with the one in which all keys of the head have the same weight. So it
     answers what the entropy of a matrix does not: a head with nearly uniform weights may do much.
-    Arguments are those of `AttentionExplorer`. The cube itself is computed once, and kept.
+    `AttentionExplorer` describes the arguments. The cube itself is computed once, and kept.
 
     Raises
     ------
@@ -129,7 +129,7 @@ class HeadEffects(PhotoExplorer):
     ) -> AttentionMap:
         """The mean over the bands of abs(cube - cube with equal weights) in a *head* of a *block*.
 
-        Without a head it is that of all heads of the block, and without a block that of all blocks.
+        Without a head all heads of the block change, and without a block all blocks.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class HeadEffects(PhotoExplorer):
         return self._map(EFFECT, chosen, values, provenance)
 
     def shares(self, progress: Progress | None = None) -> HeadShares:
-        """The effect of each head by that of all, in the mean over the pixels, by block.
+        """The share of each head in the effect of all, averaged over the pixels, by block.
 
         Heads work together, so shares do not add up to 1.
         """

@@ -202,7 +202,7 @@ def _keep_access(old: Path, new: Path) -> None:
 
 
 def _keep_access_within(old: Path, new: Path) -> None:
-    """Give *new* the permissions of *old*; in a folder, its files get those of a file in *old*."""
+    """Give *new* the permissions of *old*; files in a folder get those of a file in *old*."""
     file = next(_files_in(old), None)
     for entry in new.rglob("*"):
         if entry.is_dir():

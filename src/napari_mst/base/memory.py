@@ -15,7 +15,7 @@ import psutil
 _V2 = ("memory.max", "memory.current", "inactive_file")
 _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
-# torch reports missing memory only in the text of a RuntimeError, except that of CUDA.
+# torch reports missing memory only in the text of a RuntimeError, except on CUDA.
 _SIGNS = (
     "not enough memory",
     "can't allocate memory",

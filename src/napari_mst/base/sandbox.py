@@ -8,9 +8,9 @@ then its numbers, and "null" after the last.
 
 MAT-files, RAW photos, HEIC and videos are decoded so: HDF5, scipy, LibRaw, libheif and FFmpeg take
 whole languages of structures from a file. Pillow, imagecodecs and LittleCMS stay in the process of
-the caller: they get pixels of a size that was checked, and a process of its own costs each photo
-0.2 s of a processor, which is more than most of them take to decode. Pillow is asked only for
-formats that start no other program and refer to no other file (`photo.files.FORMATS`).
+the caller: they get pixels of a size that was checked, and a separate process costs each photo 0.2
+s of a processor, more than most photos take to decode. Pillow is asked only for formats that start
+no other program and refer to no other file (`photo.files.FORMATS`).
 """
 
 import json
@@ -38,7 +38,7 @@ SECONDS = 30.0
 # megapixels is decoded at 4 to 8 MiB a second by one core.
 _BYTES_PER_SECOND = 2**19
 _COMPLAINT_BYTES = 2**20
-# Each reserves memory, of which the process has little.
+# Each reserves memory, and the process has little.
 _THREADS = 8
 # How Python and the system say that a process had no memory to start in.
 _NO_MEMORY = re.compile(b"MemoryError|Cannot allocate memory|failed to map|can't start new thread")

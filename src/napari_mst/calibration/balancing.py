@@ -3,7 +3,7 @@
 Models for sRGB photos take a white surface to be (1, 1, 1), as under D65. Where the light left it
 another colour, the linear photo is adapted by the Bradford transform: von Kries' rule, on sharpened
 cones. Lam, "Metamerism and colour constancy", PhD thesis, University of Bradford, 1985; its matrix
-is that of ISO 15076-1:2010, annex E.
+comes from ISO 15076-1:2010, annex E.
 
 Letters: n pixels.
 """
@@ -93,7 +93,7 @@ class WhiteBalance:
 
     @property
     def degrees(self) -> float:
-        """Angle between the white and that of D65, (1, 1, 1)."""
+        """Angle between the white and the D65 white, (1, 1, 1)."""
         return float(angle_between(np.array(self.white), np.ones(3)))
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class WhiteBalance:
         return recoloured(photo, self._balanced, note, self.sha256_of(photo.sha256))
 
     def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of a corrected photo, from that of the photo itself."""
+        """The sha256 of a corrected photo, from the sha256 of the photo itself."""
         return sha256_after(photo_sha256, f"white balance {self.white}")
 
     def _balanced(self, colours: Doubles) -> Doubles:
@@ -128,9 +128,9 @@ class WhiteBalance:
 def white_balance(photo: PhotoLike) -> WhiteBalance:
     """The colour of white in an sRGB *photo*, estimated from all pixels.
 
-    The estimate is that of `estimate_light`, some 4 degrees off in the median. Look at `is_far`
-    before you trust it: a photo of one colour looks like one in coloured light. A grey patch in the
-    photo says more, also how bright it is: `calibrate_greys`.
+    `estimate_light` makes the estimate, some 4 degrees off in the median. Look at `is_far` before
+    you trust it: a photo of one colour looks like one in coloured light. A grey patch in the photo
+    says more, also how bright it is: `calibrate_greys`.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def white_balance(photo: PhotoLike) -> WhiteBalance:
 
 
 def balance_for(light: LightEstimate, name: str = "") -> WhiteBalance:
-    """The white of an sRGB photo whose *light* was estimated: that of all its candidates.
+    """The white of an sRGB photo whose *light* was estimated, over all its candidates.
 
     If a person has chosen the candidate *name*, it is the white of that one.
     """

@@ -1,7 +1,7 @@
 """A ColorChecker in a photo: how it is found, where its patches are, and what they show.
 
-A new kind of chart is an entry of `data/charts.json`. Letters: n patches, of which reflectances
-are known, in the order of their kind of chart.
+A new kind of chart is an entry of `data/charts.json`. Letters: n patches of known reflectance, in
+the order of their kind of chart.
 """
 
 import functools
@@ -185,8 +185,8 @@ class Chart:
 def chart_colours(photo: Photo, chart: Chart) -> Points:
     """(n, 3): the median of each patch, in linear shares of full scale.
 
-    Those of a photo in Display P3 or Adobe RGB may lie outside sRGB. Raises `PhotoError` if a patch
-    lies outside the photo.
+    Colours of a photo in Display P3 or Adobe RGB may lie outside sRGB. Raises `PhotoError` if a
+    patch lies outside the photo.
     """
     parts = (part.light().reshape(3, -1).astype(np.float64) for _, part in _patches(photo, chart))
     return np.stack([np.median(part, axis=1) for part in parts])
@@ -221,7 +221,7 @@ def _patches(photo: Photo, chart: Chart) -> Iterator[tuple[str, Photo]]:
 def projective(source: Points, target: Points) -> Points:
     """(3, 3): takes points *source* (k, 2) to *target* (k, 2); by least squares for more than 4.
 
-    Those of *source* are columns and rows of a grid, those of *target* rows and columns.
+    *source* has columns and rows of a grid, *target* rows and columns.
     """
     equations = []
     for (x, y), (u, v) in zip(source, target, strict=True):
@@ -347,7 +347,7 @@ def _library() -> Any:
             "Install it: pip install 'napari-mst[charts]', or give the four corners."
         ) from error
     finally:
-        # OpenCV points Qt to plugins of its own, with which napari would not start.
+        # OpenCV points Qt to its own plugins, with which napari would not start.
         if before is None:
             os.environ.pop(_PLUGINS, None)
         else:

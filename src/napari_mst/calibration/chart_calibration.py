@@ -1,11 +1,11 @@
 """Calibrates the colours of a photo by its ColorChecker: `calibrate`.
 
 For a linear photo the chart gives the white level, the white balance, and camera and light together
-(their response): the most probable one among mixtures of those of 52 cameras under 15 lights, as
-principal components. Jiang et al., WACV 2013, doi:10.1109/WACV.2013.6475015, took those of the
-sensitivities alone. For an sRGB photo it gives a tone curve, the gains of the channels and a
-root-polynomial of the second degree, which do what its camera should have done: Finlayson,
-Mackiewicz and Hurlbert, IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
+(their response): the most probable mixture of the responses of 52 cameras under 15 lights, as
+principal components. Jiang et al., WACV 2013, doi:10.1109/WACV.2013.6475015, used principal
+components of the sensitivities alone. For an sRGB photo it gives a tone curve, the gains of the
+channels and a root-polynomial of the second degree, which do what its camera should have done:
+Finlayson, Mackiewicz and Hurlbert, IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
 
 Letters: n patches, H rows, W columns.
 """
@@ -213,7 +213,7 @@ class Calibration:
         return recoloured(photo, self.correction, note, sha256, "calibrated with a chart")
 
     def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of a corrected photo, from that of the photo itself."""
+        """The sha256 of a corrected photo, from the sha256 of the photo itself."""
         if self.acquisition is not None:
             return photo_sha256
         return sha256_after(photo_sha256, repr(self.correction))

@@ -82,7 +82,7 @@ class FlatField:
         return (self.white,) if self.dark is None else (self.white, self.dark)
 
     def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of a corrected photo, from that of the photo itself."""
+        """The sha256 of a corrected photo, from the sha256 of the photo itself."""
         parts = (photo_sha256, *(frame.sha256 for frame in self.frames))
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
@@ -199,15 +199,14 @@ def check_srgb(photo: Photo, what: str) -> None:
 
 
 def sha256_after(photo_sha256: str, what: str) -> str:
-    """The sha256 of a photo to which *what* was done, from that of the photo itself."""
+    """The sha256 of a photo after *what* was done to it, from the sha256 of the photo itself."""
     return hashlib.sha256(f"{photo_sha256} {what}".encode()).hexdigest()
 
 
 def balancing_gains(photo: Photo, acquisition: Acquisition) -> Doubles:
     """(3,): factors of the channels of *photo* that balance it as *acquisition* says.
 
-    "As stored" are the values of a RAW photo balanced by the white that its file stores, and those
-    of any other photo themselves.
+    "As stored" means the balance in the file of a RAW photo, and no balancing of any other photo.
 
     Raises
     ------

@@ -1,14 +1,14 @@
 """Balance, exposure and tone curve of an sRGB photo, from grey patches of known reflectance.
 
-Cameras bend light by a curve that nobody publishes. Here it is that of film, which compresses
+Cameras bend light by a curve that nobody publishes. Here it is the curve of film, which compresses
 highlights and deepens shadows: in logarithms, of encoded light y and reflectance r,
 
     log r = a + (log y - log(1 + s (1 - y))) / n
 
-One grey patch tells the exposure a; n and s are then those of a usual camera. Each further patch
-tells more of the curve: the most probable a, n and s, and most of what these leave over, rising
-from patch to patch. The spread of n and s is that of `lab/ordinary_photos.py`; two photos of charts
-by real cameras judged it.
+One grey patch gives the exposure a; n and s then have the values of a usual camera. Each further
+patch refines the curve: the most probable a, n and s, and most of the residual, rising from patch
+to patch. The spread of n and s comes from `lab/ordinary_photos.py`; two photos of charts by real
+cameras judged it.
 
 Letters: n pixels or patches.
 """
@@ -37,7 +37,7 @@ _POWER = (0.2, 0.2)  # mean and standard deviation of log n
 _SHOULDER = (-0.5, 1.2)  # of log s
 _NOISE = 0.04  # of the logarithm of a patch
 _KEPT = 0.8  # share of what the curve leaves over that is corrected as well
-_USABLE = (0.003, 0.965)  # linear light between which a patch tells the curve
+_USABLE = (0.003, 0.965)  # linear light between which a patch shows the curve
 _GRID = np.linspace(np.log(1e-4), 0, 1024)
 
 
@@ -104,7 +104,7 @@ class GreyScale:
         return recoloured(photo, self._undone, note, sha256, "corrected by greys")
 
     def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of a corrected photo, from that of the photo itself."""
+        """The sha256 of a corrected photo, from the sha256 of the photo itself."""
         numbers = f"{self.gains} {self.light} {self.reflectances}"
         return sha256_after(photo_sha256, f"greys {numbers}")
 
@@ -139,7 +139,8 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
     """Learn balance, exposure and tone curve of an sRGB *photo* from grey *patches* in it.
 
     One grey card is enough for the exposure. A scale of three to six greys, from black to white,
-    also gives the curve. What a person names is believed; `GreyScale.warnings` says what looks odd.
+    also gives the curve. Patches that the user names are believed; `GreyScale.warnings` says what
+    looks odd.
 
     Raises
     ------
@@ -181,7 +182,7 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
     gains = np.exp((logs - mean[:, None]).mean(axis=0))
     warnings += _doubts(values, mean)
     red, green, blue = gains.tolist()
-    # A brighter patch that is no brighter in the photo tells nothing more of the curve.
+    # A brighter patch that is no brighter in the photo adds nothing to the curve.
     rising = np.flatnonzero(np.diff(np.maximum.accumulate(mean), prepend=-np.inf) > 0)
     light = tuple(np.exp(mean[rising]).tolist())
     scale = tuple(reflectances[rising].tolist())

@@ -29,7 +29,7 @@ GREY_CARD = 0.2
 """Reflectance of a grey card: makers print them at 0.18 to 0.2."""
 
 OFF_DAYLIGHT = "The photo seems to have a white"
-"""Begins the note of a run on an sRGB photo whose white is far from that of D65."""
+"""Begins the note of a run on an sRGB photo whose white is far from D65."""
 
 _WINDOW = 0.01  # side of the square around a pixel, as a share of the photo's longer side
 _SIDES = (3, 31)
@@ -229,7 +229,7 @@ def _rectangle(photo: Photo, place: PatchPlace) -> Rectangle:
 
 
 def _check_values(values: Doubles, is_clipped: Mask) -> None:
-    """Refuse a patch (3, n), of which pixels (n,) are clipped, that shows no colour."""
+    """Refuse a patch (3, n) that shows no colour; *is_clipped* (n,) marks clipped pixels."""
     clipped = float(is_clipped.mean()) if values.size else 0.0
     if clipped > _MOST_CLIPPED:
         raise PhotoError(

@@ -67,8 +67,8 @@ class AcquisitionAnswers:
         estimate: RAW and --unbalanced photos show it themselves (default: the one that a grey
         patch or a white frame shows; estimate with --unbalanced)
     light_spectra : FILE
-        measured spectra with rows and columns in the photo, which tell an estimated light better:
-        a CSV as `napari-mst spectra` writes it
+        measured spectra with rows and columns in the photo, which improve an estimated light: a CSV
+        as `napari-mst spectra` writes it
     white : VALUE
         stored value of a white surface (default: full scale)
     unbalanced
@@ -279,7 +279,7 @@ def _named_acquisition(taken: AcquisitionAnswers, photos: Sequence[Path]) -> Acq
 def light_from_spectra(
     acquisition: Acquisition | None, file: Path, photos: Sequence[Path]
 ) -> Acquisition:
-    """The *acquisition* with the references of a *file*, which tell the light of the only photo.
+    """The *acquisition* with the spectra of a *file*, which show the light of the only photo.
 
     Raises `CameraError`, `PhotoError` or `SpectrumError` if they cannot.
     """

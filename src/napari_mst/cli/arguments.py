@@ -3,15 +3,15 @@
 A command is a function, and its parameters are the arguments: those before the `*` stand alone, the
 others have a flag. A parameter that is a record brings the fields of it. Types say how a text is
 read, and marks beside a type what it leaves open: `Annotated[Pixel, pixel_of, "-p"]`. A mark that
-can be called makes the value of a text, or raises `ValueError` with a sentence. Texts are flags, of
-which one with two dashes takes the place of the name. Any other collection has the values that may
-be chosen or, beside a record, the fields that are offered. Several values are a tuple: as many as
-there are types in it, or with `...` any number.
+can be called makes the value of a text, or raises `ValueError` with a sentence. Texts are flags; a
+flag with two dashes replaces the name. Any other collection has the values that may be chosen or,
+beside a record, the fields that are offered. Several values are a tuple: as many as there are types
+in it, or with `...` any number.
 
 The docstring has the words. An entry `name : PLACEHOLDER` is followed by a line for `--help`, to
-which the default is added. The entries of a record's fields may be replaced by those of the
-function. A heading other than `Parameters` begins a group, with a line about it. `Examples` and
-`Notes` are shown below the help.
+which the default is added. The function may replace the entry of a record's field. A heading other
+than `Parameters` begins a group, with a line about it. `Examples` and `Notes` are shown below the
+help.
 """
 
 import argparse

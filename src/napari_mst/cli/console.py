@@ -28,7 +28,7 @@ class HarmlessStream:
         return self._stream.write(harmless(text))
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write *lines*, which have line ends of their own."""
+        """Write *lines*, which bring their own line ends."""
         self._stream.writelines(map(harmless, lines))
 
     def __getattr__(self, name: str) -> Any:

@@ -305,7 +305,7 @@ def _opengl() -> ReportLine:
 
 
 def _compile_all() -> Iterator[ReportLine]:
-    """Compile and keep all kernels, those of the denoising too."""
+    """Compile and keep all kernels, also for denoising."""
     import numpy as np
 
     from napari_mst.denoising.nl_bayes import fastest

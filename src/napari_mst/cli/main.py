@@ -1,7 +1,7 @@
 """The command line: `napari-mst COMMAND ...`. A command is one row of `COMMANDS`.
 
-Results go to standard output; notes, progress and errors go to standard error. The exit statuses
-are those of `napari_mst.cli.arguments`, and 130 for Ctrl-C.
+Results go to standard output; notes, progress and errors go to standard error.
+`napari_mst.cli.arguments` lists the exit statuses; Ctrl-C gives 130.
 """
 
 import argparse
@@ -82,7 +82,7 @@ COMMANDS: list[Command] = [
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    *arguments* are those of this process by default. argparse raises `SystemExit` for arguments
+    *arguments* default to the arguments of this process. argparse raises `SystemExit` for arguments
     that it refuses, and after `--help`.
     """
     try:

@@ -121,7 +121,7 @@ class PhotoOptions:
         return refine(cube, photo, self.chart, progress)
 
     def sha256_of(self, path: Path, photo_sha256: str) -> str:
-        """The sha256 that the photo at *path* is known by, from that of its file."""
+        """The sha256 that identifies the photo at *path*, from the sha256 of its file."""
         if self.balance is not None:
             # Only the photo itself says how it is balanced.
             return self.read(path).sha256

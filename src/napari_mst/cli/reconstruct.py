@@ -190,7 +190,7 @@ class CubeTarget(OutputFile):
 
 
 ENVI = CubeTarget()
-"""An ENVI file for each cube, in the working folder or in that of many cubes."""
+"""An ENVI file for each cube, in the working folder; many cubes go into a folder there."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ def _check_intervals(reconstructors: Mapping[str, "Reconstructor"]) -> None:
 
 
 def _in_ranks(jobs: Sequence[BatchJob], run: Run, overwrite: bool) -> int:
-    """Make the one cube by all processes that torchrun has started, of which the first speaks."""
+    """Make the one cube in all processes that torchrun has started; rank 0 reports."""
     from napari_mst.reconstruction.ranks import joined_ranks, write_in_ranks
 
     job, *others = jobs

@@ -75,7 +75,7 @@ def opened(cube: Path, reading: ReadOptions, *, is_alone: bool = True) -> Spectr
     except CubeFileError:
         if is_alone:
             raise
-        # The name and the axis may be those of the other cube of the command.
+        # The name and the axis may belong to the other cube of the command.
         whole = replace(reading, variable=None, band_axis=None).read(cube)
     for warning in whole.metadata.get("warnings", ()):
         note(shown(warning, 300))

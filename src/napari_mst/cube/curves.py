@@ -274,7 +274,7 @@ def power_by_range(values: Doubles) -> int | None:
     if may_be_nanometres(values):
         return 0
     is_small = bool(((values >= 0.1) & (values < 100)).all())
-    # Whole numbers are those of bands.
+    # Whole numbers count bands.
     return 3 if is_small and (values % 1).any() else None
 
 

@@ -1,4 +1,4 @@
-"""The numbers of a cube that count: not those of bad bands, nor the value that stands for none.
+"""The valid numbers of a cube: neither in bad bands nor the value that marks gaps.
 
 A header names both (ENVI: `bbl` and `data ignore value`). The numbers of the cube stay as stored;
 computations take the `usable` ones. Letters: B bands, H rows, W columns; b good bands.

@@ -1,9 +1,9 @@
 """The place of an image on earth: an affine transform and a coordinate system, as GeoTIFF has them.
 
 Source: OGC GeoTIFF 1.1 (19-008r4); user-defined systems as GDAL and ArcGIS write them. Names, codes
-and definitions of systems are those of PROJ (https://proj.org), through pyproj, which is imported
-only where there is a system. A cube keeps its georeference as text in `metadata["georeference"]`.
-Rows and columns count from the outer corner of the first pixel.
+and definitions of systems come from PROJ (https://proj.org), through pyproj, which is imported only
+where there is a system. A cube keeps its georeference as text in `metadata["georeference"]`. Rows
+and columns count from the outer corner of the first pixel.
 """
 
 import json
@@ -295,7 +295,7 @@ def _checked(values: Any) -> Transform | None:
 
 
 def _directory(model: int, key: tuple[int, int, int, int]) -> tuple[int, ...]:
-    """The tag of keys in ascending order, as the standard has them: those of an area, and *key*.
+    """The tag of keys in ascending order, as the standard asks: the keys of an area, and *key*.
 
     A key is its number, the tag that holds its value, the length and the place of that; a short
     number lies in the key itself: (number, 0, 1, value).

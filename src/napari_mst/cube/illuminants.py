@@ -1,7 +1,7 @@
-"""Lights to see a cube under, those of the CIE, measured ones and files; and the colours they give.
+"""Lights to see a cube under, from the CIE, measurements and files; and the colours they give.
 
-`data/README.md` lists the origins and licences of the tables. The lights that photos are taken in,
-and that the bundled model knows, are those of `photo.cameras`.
+`data/README.md` lists the origins and licences of the tables. `photo.cameras` has the lights that
+photos are taken in and that the bundled model knows.
 """
 
 import difflib
@@ -87,7 +87,7 @@ def illuminant_power(light: Light, wavelengths: ArrayLike) -> Doubles:
 
 
 def illuminant_title(light: Light) -> str:
-    """The name of *light* in pictures and messages: its listed name, or that of its file."""
+    """The name of *light* in pictures and messages: its listed name, or its file name."""
     if isinstance(light, Curve):
         return shown(getattr(light, "name", "") or "a curve", 40)
     return _spellings().get(plain(str(light))) or shown(Path(light).name, 40)
@@ -118,7 +118,7 @@ def colour_weights(
         gains = (BRADFORD @ daylight) / (BRADFORD @ weights.sum(axis=0))
         weights = weights @ (np.linalg.inv(BRADFORD) @ (gains[:, None] * BRADFORD)).T
     rgb = weights @ XYZ_TO_SRGB.T
-    # The printed matrix has four decimals: its white is off (1, 1, 1) by so much.
+    # The printed matrix has four decimals, so its white differs slightly from (1, 1, 1).
     return rgb / (rgb.sum(axis=0) if is_chromatically_adapted else rgb.sum(axis=0).max())
 
 

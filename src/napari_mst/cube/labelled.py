@@ -68,7 +68,7 @@ def as_data_array(cube: PlainCube) -> "DataArray":
             'Expected xarray, got none. Run: pip install "napari-mst[xarray]"'
         ) from None
     data = cube.data
-    # xarray would read lazy numbers at once, but leaves those of dask where they are.
+    # xarray would read lazy numbers at once, but leaves dask arrays alone.
     if isinstance(data, Lazy) and find_spec("dask"):
         from dask.array import from_array
 
@@ -165,7 +165,7 @@ def parts_of(array: "DataArray") -> PlainCube:
         PlainCube(
             array.transpose(spectral, rows, columns).data,
             *_wavelengths(array, spectral),
-            # The name of an array tells what it holds only where we know that word.
+            # The name of an array is its quantity only if we know the word.
             quantity=str(array.attrs.get("long_name", quantity)),
         ),
         array.attrs,
@@ -176,8 +176,8 @@ def parts_of(array: "DataArray") -> PlainCube:
 def with_texts(cube: Cube, texts: Mapping[Any, Any], place: Georeference | None = None) -> Cube:
     """*cube* with the history and the metadata in *texts*, which `own_texts` may have made.
 
-    They may be of a larger cube, of which this is a part: then what they say of pixels and bands
-    that were cut off is left out. *place* is where its coordinates say that it lies on earth.
+    They may describe a larger cube that this is a part of: facts about pixels and bands that were
+    cut off are left out. *place* is where its coordinates say that it lies on earth.
     """
     history = str(texts.get("provenance", ""))
     past = Provenance.from_json(history) if history else Provenance()
@@ -270,7 +270,7 @@ def _metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     stored = attributes.get("metadata")
     if stored is None:
         ours = {"provenance", "shape", "units", "long_name", "grid_mapping", "coordinates"}
-        # Names with an underscore are those of libraries, as netCDF's own.
+        # Names with an underscore belong to libraries, such as netCDF itself.
         keys = [key for key in attributes if key not in ours and not str(key).startswith("_")]
         return {str(key): attributes[key] for key in keys}
     try:
@@ -356,7 +356,7 @@ def parts_of_signal(signal: "BaseSignal") -> PlainCube:
             "Use signal.transpose(signal_axes=[...])."
         )
     (spectral,) = axes.signal_axes
-    # Those of HyperSpy count from the last axis of the array.
+    # HyperSpy counts axes from the last axis of the array.
     columns, rows = axes.navigation_axes
     order = [axis.index_in_array for axis in (spectral, rows, columns)]
     quantity = str(signal.metadata.get_item("Signal.quantity", ""))

@@ -21,7 +21,7 @@ NO_UNIT = "pixel"
 """The unit of the first axis. With nm, napari warns of every stack of photos beside the cube, and
 beside micrometres it would scale the image as well."""
 COLORMAP = "gray"
-"""A band looks like a photo in grey, so that nobody takes false colours for those of the scene."""
+"""A band is shown in grey, so that nobody mistakes false colours for real ones."""
 UNEVEN = 0.01
 """The most that a band may lie off an even axis, in steps; beyond it the slider would be wrong."""
 SAMPLES = 2**17

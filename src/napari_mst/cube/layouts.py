@@ -204,7 +204,7 @@ def _is_axis(cells: Sequence[str]) -> bool:
 
 def _are_pairs(columns: Sequence[Sequence[str]]) -> bool:
     """True if just every other column, from the first on, holds wavelengths of about one range."""
-    # Values that happen to rise have a range of their own.
+    # Values that happen to rise have another range.
     alike = [_is_axis(cells) and _are_alike(columns[0], cells) for cells in columns]
     return all(alike[::2]) and not any(alike[1::2])
 
@@ -220,7 +220,7 @@ def _are_alike(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def _unit_beside(cell: str) -> str:
-    """The unit in "nm380", "400 nm" or "SPECTRAL_NM_380"; not that of "m1", which is a sample."""
+    """The unit in "nm380", "400 nm" or "SPECTRAL_NM_380"; none in "m1", which is a sample."""
     for part in _affixes(cell):
         word = re.split(r"[\W_]+", part.strip(" _.()[]"))[-1]
         if power_of(word) in (0, 3) or word == BAND_INDEX:
@@ -293,7 +293,7 @@ def _values_at(ats: Sequence[str], values: Sequence[str], name: str) -> dict[str
 
 
 def _pair_names(titles: Sequence[Sequence[str]], width: int) -> list[str]:
-    """The names of pairs of columns: those of the last row of *titles* that differ."""
+    """The names of pairs of columns, from the last row of *titles* in which they differ."""
     count = width // 2
     for title in reversed(titles):
         for first in (1, 0):

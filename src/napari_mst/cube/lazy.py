@@ -1,6 +1,6 @@
 """Numbers of a cube that are read from a file, or computed, where somebody looks at them.
 
-Letters: B bands, H rows, W columns; b, h, w those of a part.
+Letters: B bands, H rows, W columns; b, h, w of a part.
 """
 
 import mmap
@@ -76,7 +76,7 @@ class Lazy:
     An index as of NumPy gives an array of the numbers there, read at this moment. `part`, `mapped`
     and `transpose` read nothing. `np.asarray` reads all, and raises `OutOfMemory` where they are
     more than the memory that is free. It does not change, so a deep copy is the same object; a
-    pickle holds the numbers. *sides* (b, h, w) are those of the smallest part that can be had.
+    pickle holds the numbers. *sides* (b, h, w) is the shape of the smallest part that can be read.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Lazy:
         return np.asarray, (np.asarray(self),)
 
     def part(self, *cuts: slice | list[int]) -> "Lazy":
-        """The numbers of some bands, rows and columns, of which none is read.
+        """Some bands, rows and columns, without reading any.
 
         Slices rise; one of the axes may be listed in any order.
         """
@@ -241,8 +241,8 @@ def coarse_of(data: Any) -> Any:
 class Level(Lazy):
     """*numbers* at every *step*-th row and column, as a viewer draws them: at once.
 
-    They are those of `Lazy.coarse`, and at a *step* of 1 those of the tiles that are kept. An index
-    by slices alone is again drawn later.
+    They come from `Lazy.coarse`, and at a *step* of 1 from the cached tiles. An index by slices
+    alone is again drawn later.
 
     Attributes
     ----------
@@ -316,7 +316,7 @@ ChunkPlace = tuple[int, ...]
 
 
 def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
-    """Read *numbers* in tiles of *sides* (b, h, w), of which those wanted last are kept.
+    """Read *numbers* in tiles of *sides* (b, h, w). The most recently used tiles stay in memory.
 
     Tiles that are missing are read together; threads wait for each other. Less than *fewest* pixels
     that no tile has are read alone.
@@ -340,7 +340,7 @@ def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
         needed = set(product(*([cut[0] for cut in axis] for axis in axes)))
         if is_small and not tiles.keys() >= needed:
             return numbers._read(*ranges)
-        # Who goes down the image in strips looks at all tiles of a row again and again.
+        # Reading an image in strips visits all tiles of a row again and again.
         most = max(budget, min(len(axes[0]) * across, limit))
         # A few tiles at a time, so that a large part is in memory only once.
         step = max(1, most // (4 * len(axes[0])))

@@ -137,7 +137,7 @@ def has_colour(cube: PlainCube) -> bool:
 
 
 def best_bands(cube: PlainCube) -> list[int]:
-    """The bands to show as red, green and blue: the header's, or those of a false colour."""
+    """The bands to show as red, green and blue: from the header, or in false colours."""
     named = _named_bands(cube)
     if named is not None:
         return named

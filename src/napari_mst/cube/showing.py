@@ -78,7 +78,8 @@ def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], Array]) -> "F
     left, right = figure.subplots(1, 2)
     _, height, width = cube.data.shape
     picture = thumbnail(strided(cube.data, FIGURE_SIDE), cube)
-    # The picture may have fewer pixels: its axes count those of the cube, centres at whole numbers.
+    # The picture may have fewer pixels: its axes count pixels of the cube, centres at whole
+    # numbers.
     edges = (-0.5, width - 0.5, height - 0.5, -0.5)
     left.imshow(picture, extent=edges, cmap="gray")
     for (row, column), values in spectra.items():

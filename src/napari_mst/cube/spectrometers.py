@@ -15,7 +15,7 @@ SPLIB = re.compile(r"\s*splib0\d\w* Record")
 
 
 def asd_table(raw: bytes, name: str) -> str:
-    """The spectrum in a file of an ASD spectrometer as a table; raw counts by those of the white.
+    """The spectrum in an ASD file as a table; raw counts are divided by the white reference.
 
     Source: ASD Document 600596, "ASD File Format: Version 8".
     """

@@ -130,7 +130,7 @@ def _rows(text: str, name: str) -> tuple[list[TableRow], str]:
 
 
 def _mark_of(text: str) -> str:
-    """The mark between cells: that of the line with most numbers, the last of several.
+    """The separator of cells, from the line with most numbers; the last such line counts.
 
     In names above, and in text below, there may be other marks.
     """

@@ -1,8 +1,8 @@
 """Files of named arrays (NumPy, MATLAB, HDF5, Zarr): finding the cube, its axes and wavelengths.
 
 What a file says comes before what shapes suggest: names of axes, coordinates and numbers of bands
-decide, then MATLAB's order, and only then the shortest side, which is said.
-Letters: B bands, H rows, W columns.
+decide, then MATLAB's order, and only then the shortest side, with a warning. Letters: B bands, H
+rows, W columns.
 """
 
 import math
@@ -163,7 +163,7 @@ def find_cube(file: str, arrays: Arrays, answers: Answers) -> FoundCube:
     fields = _fields(arrays, name, axis, warnings)
     if place := _place(arrays, array, axis, warnings):
         fields[FIELD] = place.to_json()
-    # Wavelengths of another axis than that of the bands describe none of them.
+    # Wavelengths along another axis than the bands describe no band.
     texts = texts if len(texts) == array.shape[axis] else []
     about = dict(array.attributes) | _scaling_beside(arrays, name, axis, warnings)
     return FoundCube(name, axis, texts, unit if texts else "", fields, about, warnings)
@@ -238,7 +238,7 @@ def band_axis_of(
 def hyperspy_axes(axes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The names of the *axes* of a HyperSpy signal, and the wavelengths as attributes of the array.
 
-    HyperSpy marks the axes to navigate: those of the image, or, in a stack of images, the bands.
+    HyperSpy marks the navigation axes: rows and columns, or, in a stack of images, the bands.
     """
     is_image = [bool(axis.get("navigate")) for axis in axes]
     if sum(is_image) == 1:

@@ -117,7 +117,7 @@ def _bands(folder: Path, *, is_inside: bool = False) -> list[_Band]:
 
 
 def _ordered(files: list[Path], name: str) -> list[_Band]:
-    """*files*, whose names have the same words, in the order of the number that tells them apart.
+    """*files*, whose names have the same words, in the order of the number by which they differ.
 
     Several numbers that do so have to agree about the order, unless `nm` follows one.
     """

@@ -239,7 +239,7 @@ def _values(value: Any) -> list[float]:
 
 
 def _quantity(attributes: Mapping[str, Any], name: str) -> str:
-    """The quantity that names and units tell; "" if they do not."""
+    """The quantity that names and units show, or ""."""
     about = [str(attributes.get(key, "")) for key in ("standard_name", "long_name")]
     words = " ".join([*about, name.rpartition("/")[2]]).lower().replace("irradiance", "")
     by_unit = "radiance" if _RADIANCE.search(str(attributes.get("units", ""))) else ""

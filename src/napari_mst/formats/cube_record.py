@@ -1,11 +1,11 @@
 """The record of a cube in a file of ours: everything but its numbers, as JSON; and its seal.
 
-Formats that have a place of their own for wavelengths and names are written with these as well, for
-other programs. A program that derives a file from ours copies the record with the other
-descriptions, but not the seal, which lies where such programs do not look. So a record is about the
-numbers of its file only where the seal is. The seal holds checksums of the numbers, of the record,
-and of the description that we write for other programs. Where a person, a program or damage changed
-one of the two texts, the file is read as it is now, with a warning.
+Formats with fields for wavelengths and names get these as well, for other programs. A program that
+derives a file from ours copies the record with the other descriptions, but not the seal, which lies
+where such programs do not look. So a record is about the numbers of its file only where the seal
+is. The seal holds checksums of the numbers, of the record, and of the description that we write for
+other programs. Where a person, a program or damage changed one of the two texts, the file is read
+as it is now, with a warning.
 
 Letters: B bands, H rows, W columns.
 """
@@ -96,7 +96,7 @@ def description_of(stored: Mapping[str, Any]) -> Description:
 def described_cube(
     data: Array, description: Description, warnings: Sequence[str] = ()
 ) -> SpectralCube:
-    """The cube of the (B, H, W) numbers of a file and of what the file says about them.
+    """The cube made of the (B, H, W) numbers of a file and their description.
 
     Complex numbers are given by their magnitude.
     """

@@ -2,8 +2,8 @@
 
 Names, units, packed numbers and fill values follow the CF conventions 1.11
 (https://cfconventions.org). EMIT's reflectance (L2A) keeps its wavelengths, widths and good bands
-in a group of their own. Files are read in a process of their own, as MAT-files are. Letters: B
-bands, H rows, W columns.
+in a separate group. Files are read in a separate process, as MAT-files are. Letters: B bands, H
+rows, W columns.
 """
 
 import re
@@ -43,7 +43,7 @@ def read_netcdf(
     scale: bool = True,
     verify: bool | None = None,
 ) -> SpectralCube:
-    """The cube in the file at *path*; the options are those of `read_cube`.
+    """The cube in the file at *path*; see `read_cube` for the options.
 
     Raises
     ------
@@ -71,8 +71,8 @@ def read_netcdf(
 def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube* as xarray does: a variable with its coordinates, uncompressed.
 
-    The checksum of the numbers stands where netCDF names the program that wrote the file: whoever
-    derives a file from it copies all other attributes.
+    The checksum of the numbers stands where netCDF names the program that wrote the file: programs
+    that derive a file from it copy all attributes but this one.
     """
     import h5netcdf
     import h5py

@@ -237,7 +237,7 @@ def _check_size(path: Path, member: _Member) -> None:
 def _mapped(path: Path, member: _Member) -> Array:
     """A view of the numbers in the file, which follow the local header of the member.
 
-    The lengths in the local header count, not those of the directory: the two may differ
+    The lengths in the local header count, not the lengths in the directory: the two may differ
     (APPNOTE 4.3.7 and 4.3.12).
     """
     with path.open("rb") as file:

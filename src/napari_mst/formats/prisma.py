@@ -37,7 +37,7 @@ def is_prisma(path: Path) -> bool:
 def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
     """The cube of both spectrometers at rising wavelengths; *scale* as in `read_cube`.
 
-    Where they overlap the bands are those of VNIR. Pixels outside the scene are NaN.
+    Where they overlap, the VNIR bands are used. Pixels outside the scene are NaN.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
 
 
 def _place(about: dict[str, Any], shape: tuple[int, ...]) -> Georeference:
-    """The place of the image, whose middle is that of two corners."""
+    """The place of the image; its middle lies midway between two corners."""
     spans = ("easting", 1, shape[2]), ("northing", -1, shape[1])
     x, y = (
         sum(about[f"Product_{corner}corner_{axis}"] for corner in ("UL", "LR")) / 2

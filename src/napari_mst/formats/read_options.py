@@ -51,7 +51,7 @@ class ReadOptions:
         return read_cube(path, **self._given)
 
     def answer(self, path: Path) -> SpectralCube:
-        """The cube at *path*, read with those of the options that it leaves open."""
+        """The cube at *path*, read with only the options that the file leaves open."""
         options: dict[str, Any] = {}
         while True:
             try:

@@ -36,8 +36,8 @@ CAMERA = "camera"
 BRIGHTNESS = "brightness below", "brightness above"
 """Names of the factors, of one number each, between which the true brightness of a photo lies.
 
-Models of photos whose exposure and tone curve nobody tells have them; the doubts of such a model
-are those about the shape of a spectrum, after the one best gain of each photo.
+Models of photos with unknown exposure and tone curve have them; the doubts of such a model concern
+the shape of a spectrum, after the one best gain of each photo.
 """
 
 LIGHT_QUANTITY = "illuminant"

@@ -126,7 +126,7 @@ def _network_at(path: Path) -> "Network":
 
 
 def bundled_weights(name: str) -> Mapping[str, Singles]:
-    """The weights of a bundled model by their names; errors are those of `load_model`."""
+    """The weights of a bundled model by their names; it raises as `load_model` does."""
     return _sealed(_weights_path(name))[1]
 
 

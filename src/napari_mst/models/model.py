@@ -50,7 +50,7 @@ class _Made:
     """The field of a network that is made when it is first asked for."""
 
     def __get__(self, model: Any, _kind: type) -> "Network":
-        if model is None:  # a dataclass asks for a default, which there is none of
+        if model is None:  # a dataclass asks for a default, and there is none
             raise AttributeError
         with _making:
             network: Network | partial[Network] = vars(model)["network"]
@@ -171,7 +171,7 @@ class Model:
 
         The module may want sides that are multiples of a number up to 32. It is run tile by tile if
         an output pixel looks less than 256 pixels far, else on the whole photo at once; either way
-        the cube is that of one forward, to the rounding of torch. The model has a copy of the
+        the cube equals one forward pass, to the rounding of torch. The model has a copy of the
         module as it is now, in evaluation mode and float32. A module that says its passes (a
         `napari_mst.networks.Network`) runs by them, and its attention can be recorded.
 

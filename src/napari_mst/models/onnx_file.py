@@ -1,4 +1,4 @@
-"""ONNX files: those of strangers as networks, if they are plain data, and our networks as files.
+"""ONNX files: foreign files as networks, if they are plain data, and our networks as files.
 
 onnxruntime computes them in float32 on the CPU. Format: https://onnx.ai/onnx/repo-docs/IR.html.
 """
@@ -237,7 +237,7 @@ def _inputs(proto: "ModelProto") -> list[Any]:
 
 
 def _bomb(proto: "ModelProto") -> str:
-    """Return the largest size allowed for a small photo, and that of *proto*; "" if it fits."""
+    """Return the largest size allowed for a small photo, and the size of *proto*; "" if it fits."""
     import onnx
 
     small = onnx.ModelProto()
@@ -246,7 +246,7 @@ def _bomb(proto: "ModelProto") -> str:
     for dimension, size in zip(dimensions, (1, None, _LOOK, _LOOK), strict=True):
         if size and not dimension.dim_value:
             dimension.dim_value = size
-    # What the file says of sizes may be wrong.
+    # The sizes in the file may be wrong.
     del small.graph.value_info[:]
     small.graph.output[0].type.tensor_type.ClearField("shape")
     inferred = _inferred(small)
@@ -325,7 +325,7 @@ def _session(data: bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # The engine runs tiles on threads of its own, and knows what memory they take.
+    # The engine runs tiles on its own threads, and knows what memory they take.
     options.intra_op_num_threads = 1
     options.enable_cpu_mem_arena = False
     options.log_severity_level = 4

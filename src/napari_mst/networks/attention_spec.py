@@ -112,7 +112,7 @@ class ChangedWeights(nn.Module):
         equal: Sequence[int] = (),
         silent: Sequence[int] = (),
     ) -> None:
-        """Take other values from now on; the parameters are those of the class."""
+        """Take other values from now on; see the class for the parameters."""
         self.temperature = temperature
         self.given = given
         self.equal, self.silent = list(equal), list(silent)

@@ -79,7 +79,7 @@ class Sum(Plus):
 class AWANBlock(nn.Module):
     """Two convolutions of x as a residual, and two more, with a weighting between them.
 
-    The features before the weighting are added to those of the next block.
+    The features before the weighting are added to the features of the next block.
     """
 
     def __init__(self, channels: int) -> None:

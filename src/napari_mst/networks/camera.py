@@ -81,7 +81,7 @@ class CameraNetwork(OnePixel):
         self.linear = linear.to(self.factors)
 
     def set_usual(self, responses: Tensor) -> None:
-        """Tell the network of cameras relative to mean and spread of *responses* (n, B, 3)."""
+        """Take cameras relative to mean and spread of *responses* (n, B, 3)."""
         seen = self._seen(responses)
         spread = seen.std(0).clamp_min(1e-3)
         self.usual = torch.stack([seen.mean(0), spread]).half().to(self.factors)

@@ -34,7 +34,7 @@ _STAGE = "stages.0"
 def compiled_program(weights: NamedWeights) -> Program | None:
     """The program of the network with these *weights*, in our names; None for other networks.
 
-    The weights have to be sound, as those of a sealed file are: kernels do not check them.
+    The weights have to be sound, as in a sealed file: kernels do not check them.
     """
     if "margins.weight" in weights:
         return Program((_estimate(weights, "spectra"),), dtype=FLOAT32)

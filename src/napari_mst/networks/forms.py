@@ -26,7 +26,7 @@ BLACK = 0.003
 """Light that is added before a power is taken, so that its slope at black is finite."""
 
 NORM_EPS = 1e-12
-"""That of torch.nn.functional.normalize, with which the published code divides."""
+"""The epsilon of torch.nn.functional.normalize, which the published code calls."""
 
 NamedWeights = Mapping[str, Singles]
 """The weights of a network by name."""
@@ -101,7 +101,7 @@ def gram(x: Singles) -> Doubles:
 class BlockForm:
     """A spectral attention block without LayerNorm before its attention, by the names in it.
 
-    *eps* is that of its LayerNorm.
+    *eps* belongs to its LayerNorm.
     """
 
     weights: NamedWeights
@@ -158,7 +158,7 @@ class EstimateForm:
     """A network that sees one pixel at a time: four layers, (weight, bias) each, and a start.
 
     *width* numbers are hidden. *is_encoded* encodes its spectra. *margins* (2 B, width) and their
-    biases are those of prediction intervals.
+    biases give prediction intervals.
     """
 
     layers: list[tuple[Array, Array]]

@@ -65,7 +65,7 @@ class DomainAttention(nn.Module):
         return softmax_sums(torch.cat([logits, torch.zeros_like(logits)], 1), x)
 
     def weights(self, tiles: Tensor, pixels: int) -> Tensor:
-        """The weights of channels, and what makes a logit of those of a pixel: (2, N, C, 1, 1)."""
+        """Weights of channels, and weights for the logit of a pixel: (2, N, C, 1, 1)."""
         means = softmaxes(tiles, pixels).means.to(self.conv_up.weight)[..., None, None]
         weights = torch.sigmoid(self.conv_up(self.conv_v_right(means[:, 0])))
         logits = F.conv_transpose2d(self.conv_q_left(means[:, 1]), self.conv_v_left.weight)
@@ -96,7 +96,7 @@ class Subspace(nn.Module):
 
 
 class FeatureFusion(nn.Module):
-    """x + x times weights of the pixels, of which each quarter of the channels has its own."""
+    """x + x times weights of the pixels, one set of weights for each quarter of the channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

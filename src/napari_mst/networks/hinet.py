@@ -40,7 +40,7 @@ class HINetBlock(nn.Module):
             self.csff_enc, self.csff_dec = near(after, after), near(after, after)
 
     def add_to(self, passes: Chain, name: str, *others: str) -> None:
-        """Add its passes, the last of which writes the map *name*."""
+        """Add its passes; the last one writes the map *name*."""
         reads = passes.last, *others
         if self.norm is None:
             passes.add(f"{name}.first", self.conv_1)

@@ -1,4 +1,4 @@
-"""HRNet: convolutions of the photo at four sizes, each of which gives its features to the next.
+"""HRNet: convolutions of the photo at four sizes; each size passes its features to the next.
 
 Paper: Zhao et al., "Hierarchical Regression Network", CVPRW 2020, as trained by the authors of
 MST++ (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. Their code

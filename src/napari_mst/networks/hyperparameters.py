@@ -41,7 +41,7 @@ class AttentionParameters(TypedDict, total=False):
 class Hyperparameters:
     """The numbers that make an MST++ network besides its weights; all are at least 1.
 
-    The last three are those of `AttentionParameters`.
+    `AttentionParameters` describes the last three.
     """
 
     in_bands: int = 3

@@ -36,9 +36,9 @@ MakeBlock = Callable[[int, int], Block]
 class SpectralTransformer(nn.Module):
     """SST: a U-shape of five blocks with a residual.
 
-    The blocks have C, 2C, 4C, 2C and C channels, and 1, 2, 4, 2 and 1 heads. *make_block* makes one
-    of so many channels and heads, as published a SAB. *fuses_last* puts the blocks of the decoder
-    before the fusion with the skip, right after the doubling, as a text has them.
+    The blocks have C, 2C, 4C, 2C and C channels, and 1, 2, 4, 2 and 1 heads. *make_block* takes
+    channels and heads, and makes a block: a SAB, as published. *fuses_last* puts the blocks of the
+    decoder before the fusion with the skip, right after the doubling, as a text has them.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
 
 
 def _attention_of(state: Mapping[str, Tensor]) -> AttentionParameters:
-    """The attention of the blocks of *state*, told by the second: the first that may be shifted."""
+    """The attention of the blocks of *state*, seen in the second: the first that may be shifted."""
     prefix = "stages.0.encoder.1."
     block = {
         key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)

@@ -84,7 +84,7 @@ class PixelwiseNetwork(OnePixel):
         return self._spectrum(self.hidden(colour_features(pixels)), pixels).movedim(-1, 1)
 
     def layers(self) -> Layers:
-        """The hidden layers and that of the estimate."""
+        """The hidden layers and the output layer of the estimate."""
         found = [*(each for each in self.hidden if isinstance(each, nn.Linear)), self.estimate]
         return [(each.weight.double(), each.bias.double()) for each in found]
 

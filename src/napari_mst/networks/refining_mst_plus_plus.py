@@ -33,7 +33,7 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
     The residual around the network carries these spectra to the output, so while the convolutions
     at both ends are small the result is the pixelwise estimate. Spectra are encoded as sRGB encodes
     light, so that noise and rounding are about as large in the dark as in the light; the result is
-    decoded, and never negative. *attention* is that of `MSTPlusPlus`.
+    decoded, and never negative. See `MSTPlusPlus` for *attention*.
     """
 
     def __init__(

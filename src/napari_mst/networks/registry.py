@@ -102,8 +102,8 @@ MST_SIZES: Mapping[str, Callable[[], Network]] = {
 """The published sizes, which differ in the blocks at each level."""
 
 
-# A refining network holds all tensors of an MST++ besides its own, and HDNet those of an EDSR, so
-# their rows stand first.
+# A refining network holds all tensors of an MST++ besides its own, and HDNet all tensors of an
+# EDSR, so their rows stand first.
 NETWORKS: dict[str, Kind] = {
     "pixelwise": Kind("Pixelwise network", _marked(r"margins\."), build_pixelwise),
     "refining": Kind("MST++", _marked(r"pixelwise\."), build_refining),

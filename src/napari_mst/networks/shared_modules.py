@@ -27,8 +27,8 @@ class Chain(list[Pass]):
     def add(self, name: str, local: Any, *others: str, **words: Any) -> str:
         """Add the pass of *local* from the last map, and *others*, to the map *name*; returns that.
 
-        Channels, halo and scale are those of the convolution that *local* is or has; else it has
-        the channels of the last map. *words* of the pass say otherwise.
+        Channels, halo and scale come from the convolution that *local* is or has; else the channels
+        of the last map stay. *words* of the pass say otherwise.
         """
         convolution = getattr(local, "convolution", local)
         if isinstance(convolution, nn.Conv2d | nn.ConvTranspose2d):

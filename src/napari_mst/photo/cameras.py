@@ -241,8 +241,8 @@ def _measured_white(text: str) -> Doubles:
 def matching_camera(make: str, model: str) -> str:
     """The camera of `load_cameras` with this *make* and *model*, as EXIF has them.
 
-    "" if there is none of exactly this name, or sold under it elsewhere. Some models name their
-    brand themselves.
+    "" if none has exactly this name, or is sold under it elsewhere. Some models name their brand
+    themselves.
     """
     file = resources.files("napari_mst").joinpath("data", "aliases.json")
     aliases = json.loads(file.read_text(encoding="utf-8"))
@@ -275,7 +275,7 @@ def named(name: str) -> str:
 
 
 def is_file(name: str) -> bool:
-    """True if the camera or illuminant *name* is that of a file."""
+    """True if the camera or illuminant *name* names a file."""
     return name not in load_cameras() and name not in load_illuminants() and names_a_file(name)
 
 
@@ -348,7 +348,7 @@ def _by_chart(name: str) -> Doubles:
 
 
 def _file(name: str, kind: str, listed: Sequence[str]) -> Path:
-    """The file of a light or camera (*kind*) that is none of those *listed*."""
+    """The file of a light or camera (*kind*) that is not *listed*."""
     if names_a_file(name):
         return Path(name)
     raise CameraError(

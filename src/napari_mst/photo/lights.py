@@ -1,4 +1,4 @@
-"""Lights that have no table of their own: radiators, daylight, and mixtures of lights.
+"""Lights without a table: radiators, daylight, and mixtures of lights.
 
 Their names say how they are made: "Planck 3200 K", "daylight 5600 K", "0.7 A + 0.3 LED-B3".
 References: CIE 015:2018 (daylight, its components S0, S1 and S2).

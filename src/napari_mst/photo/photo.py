@@ -3,7 +3,7 @@
 Letters: H rows, W columns, C channels.
 
 At any depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is
-given; those of a RAW photo are linear always, and so are floats beyond 2 of which most are below 1:
+given; RAW photos are always linear, and so are floats that are mostly below 1 but reach beyond 2:
 sRGB has no such values. Files hold 8 or 16 bits or floats (TIFF, PNG, HEIC), the values of a sensor
 (RAW), or what Pillow decodes (8 bits). Orientation (EXIF, TIFF) is applied, and the colours of a
 file that states another space are converted to sRGB (`profiles`).
@@ -430,7 +430,7 @@ PhotoLike = Photo | str | PathLike[str] | ArrayLike
 def as_photo(source: PhotoLike, encoding: Encoding | None = None) -> Photo:
     """*source* as a photo: a path is read, an array is taken, and a photo stays as it is.
 
-    *encoding* is that of a file or an array, by default as `Photo` guesses it.
+    *encoding* applies to a file or an array, by default as `Photo` guesses it.
     """
     if isinstance(source, Photo):
         return source

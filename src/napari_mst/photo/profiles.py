@@ -102,7 +102,7 @@ def space_in(
 ) -> ColourSpace | None:
     """Find the colour space that the *head* of an image states; None for sRGB, or for nothing.
 
-    *file* is that of the image, unless it is a TIFF.
+    *file* is the file of the image, unless it is a TIFF.
 
     Raises
     ------
@@ -137,8 +137,8 @@ def space_in(
 def in_srgb(pixels: Array, space: ColourSpace, notes: list[str]) -> Array:
     """Convert *pixels*, (H, W) or (H, W, C), to sRGB; a sentence about it is added to *notes*.
 
-    They are uint8, uint16, or floats of which 1 is full scale. Grey stays grey, and alpha is left
-    as it is. Pixels stay as they are where the profile is damaged, or is one of other channels.
+    They are uint8, uint16, or floats with full scale at 1. Grey stays grey, and alpha is left as it
+    is. Pixels stay as they are where the profile is damaged, or is one of other channels.
     """
     channels = 1 if pixels.ndim == 2 else pixels.shape[2]
     colours = channels - (channels == 2 or (channels == 4 and space.channels != 4))
@@ -216,7 +216,7 @@ def _of_exif(colour_space: Any, index: Any) -> ColourSpace | None:
 
 
 def _of_png(gamma: float | None, chromaticity: Sequence[float] | None) -> ColourSpace | None:
-    """Find the space of the chunks gAMA and cHRM of a PNG, of which one may be missing."""
+    """Find the space of the chunks gAMA and cHRM of a PNG; either may be missing."""
     places = _SRGB if chromaticity is None else tuple(chromaticity)
     is_like_srgb = bool(np.abs(np.subtract(places, _SRGB)).max() < 0.001)
     # The value that the specification asks of writers of sRGB.

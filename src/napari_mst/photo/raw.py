@@ -246,8 +246,8 @@ def _shot(raw: "RawPy", path: Path) -> Shot:
 def _scales(raw: "RawPy") -> Doubles:
     """(3,): factors by which LibRaw leaves the channels short of their saturation.
 
-    It scales all channels by the smallest black level, also that of a fourth channel which is not
-    there: 64 below 4064 would become 65535 x 4000 / 4064.
+    It scales all channels by the smallest black level, even of a fourth channel that does not
+    exist: 64 below 4064 would become 65535 x 4000 / 4064.
     """
     black = np.array(raw.black_level_per_channel, dtype=np.float64)
     white = float(raw.white_level)
@@ -264,7 +264,7 @@ def _neutral(raw: "RawPy") -> tuple[float, float, float] | None:
     gains = np.array(raw.camera_whitebalance[:3], dtype=np.float64)
     if raw.num_colors == _NO_COLOUR or not (np.isfinite(gains).all() and (gains > 0).all()):
         return None
-    # The factors are those of 32-bit floats, whose last digits mean nothing.
+    # The factors were 32-bit floats, whose last digits mean nothing.
     red, green, blue = (gains[1] / gains).round(6).tolist()
     return red, green, blue
 

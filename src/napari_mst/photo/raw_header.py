@@ -1,8 +1,8 @@
 """The head of a RAW file: which files are RAW photos, and which camera they name.
 
 A RAW file holds small pictures for a quick look as well, in formats that other decoders take for
-the photo. So every path that reads photos asks `is_raw` first. The marks of the formats are those
-of TIFF 6.0, Adobe's DNG 1.7.1 and, for Canon's CR3 and Fujifilm's RAF, of LibRaw 0.22.
+the photo. So every path that reads photos asks `is_raw` first. The marks of the formats come from
+TIFF 6.0, Adobe's DNG 1.7.1 and, for Canon's CR3 and Fujifilm's RAF, LibRaw 0.22.
 """
 
 import io
@@ -165,7 +165,7 @@ def _numbers(tags: "TiffTags", code: int, shape: tuple[int, ...]) -> Doubles:
 
 
 def check_raw(file: BinaryIO) -> None:
-    """Refuse a TIFF-like RAW photo of which LibRaw would guess something.
+    """Refuse a TIFF-like RAW photo that LibRaw would have to guess about.
 
     It prints to the terminal that a file ends early, takes an unknown pattern of colours for
     another, and an impossible white level for full scale.

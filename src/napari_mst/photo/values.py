@@ -130,7 +130,7 @@ def interpret(
 ) -> tuple[Array, float, Mask | None, bool]:
     """The meaning of *image*, (H, W) or (H, W, C); all that is assumed is appended to *notes*.
 
-    A full scale and an encoding that are None are guessed.
+    If full scale or encoding is None, it is guessed.
 
     Returns
     -------

@@ -32,7 +32,7 @@ _UNTAGGED = 2
 # Players take an untagged matrix for BT.709 from these columns and rows on, below for BT.601.
 _HD = (1280, 577)
 _LINEAR, _PQ, _HLG = 8, 16, 18
-# Curves for which every player takes that of the screen: BT.709 and its kin.
+# Curves that every player replaces by the curve of the screen: BT.709 and its kin.
 _LIKE_SRGB = (1, 2, 4, 5, 6, 7, 11, 12, 13, 14, 15)
 _TO_SRGB = {  # linear BT.2020 (ITU-R BT.2087) and Display P3
     9: [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]],
@@ -80,7 +80,7 @@ def _times(container: Any) -> tuple[list[float], list[int] | None]:
     """The seconds of all frames since the first, and the rising time stamps that they have.
 
     No stamps for AVI, which stores none: FFmpeg's guesses are wrong where a frame is predicted from
-    a later one. There the seconds are those of the packets.
+    a later one. There the seconds come from the packets.
     """
     if not container.streams.video:
         raise ValueError("no pictures in it")

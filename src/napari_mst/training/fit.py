@@ -3,9 +3,9 @@
 The network starts as a pixelwise estimate, which stays as it is, and learns what the surroundings
 of a pixel add to it. The fit is deterministic for a seed, a step count and a number of processes
 and threads; a run that was stopped continues from its last checkpoint to the same weights. Use
-several processes for several GPUs, and for several cores too, since threads gain little with so
-small a network: `torchrun --nproc-per-node 2 --no-python napari-mst train ...`.
-Letters: N photos, B bands, H rows, W columns.
+several processes for several GPUs, and for several cores too, since threads gain little with a
+network this small: `torchrun --nproc-per-node 2 --no-python napari-mst train ...`. Letters: N
+photos, B bands, H rows, W columns.
 """
 
 import copy

@@ -80,8 +80,8 @@ class ModelMethod:
     def covered(self, estimate: Floats, reference: Floats, counted: Mask) -> Floats:
         """The share that `COVERED` labels, band by band (31,), where the core pixels count.
 
-        The band is that of the photo that was taken last: it depends on whether that was a JPEG.
-        NaN if the model has no band, or no pixel counts.
+        The interval belongs to the photo that was taken last: it depends on whether that was a
+        JPEG. NaN if the model has no band, or no pixel counts.
         """
         pixels = counted & core_pixels(reference)
         is_on_grid = np.array_equal(self._reconstructor.model.card.wavelengths, GRID)

@@ -187,7 +187,7 @@ class FitSettings:
 
     @property
     def attention_options(self) -> str:
-        """The options of a command that say how blocks attend; "" for those of the default."""
+        """The options of a command that say how blocks attend; "" for the default."""
         options = "" if self.attention == "spectral" else f" --attention {self.attention}"
         if self.window != FitSettings.window:
             options = f"{options} --window {self.window}"
@@ -203,7 +203,7 @@ class FitSettings:
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
     def tolerance_at(self, step: int) -> float:
-        """The error that counts as small beside that of the photo.
+        """The error that counts as small beside the error of the photo.
 
         The smaller it is, the more a clean photo counts.
         """

@@ -87,7 +87,7 @@ def _cubes(plan: TrainingPlan, settings: FitSettings) -> Cubes:
 
 
 def _start(plan: TrainingPlan, settings: FitSettings, source: TrainingSource) -> Network:
-    """The network to train: a new one, or a copy of that of the model to go on from.
+    """The network to train: a new one, or a copy of the network of the model to go on from.
 
     It is given the camera of *source* if it needs one. A new one for another camera than sRGB
     refines the estimate of the bundled model for cameras.

@@ -158,7 +158,7 @@ class LightEstimate(Brief):
 
     @property
     def off_daylight(self) -> float:
-        """Angle in degrees between the white of the light and that of D65."""
+        """Angle in degrees between the white of the light and the D65 white."""
         return float(angle_between(self.white, sensor_white(self.camera, DAYLIGHT)))
 
     @property
@@ -257,7 +257,7 @@ def _likely(
 ) -> tuple[EncodedPhotos, Doubles, Doubles]:
     """The encoding of *sample*, the probabilities of known lights, and their shares of its light.
 
-    *values* (n, 3) of the sensor are those of known *reflectances* (n, 31).
+    *values* (n, 3) are sensor values of known *reflectances* (n, 31).
     """
     encoding, posterior = _answers(sample, camera)
     bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
@@ -341,8 +341,8 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
 def _narrowed(probabilities: Doubles, ratios: Doubles) -> tuple[Doubles, Doubles]:
     """The *probabilities* (K,), given the *ratios* (K, n, 3) of what each light shows to what is.
 
-    What no light gives alone, a mixture of lights does. Its shares (K,) come with them: those of
-    non-negative least squares, held to the probabilities.
+    What no light gives alone, a mixture of lights does. Its shares (K,) come with them, from
+    non-negative least squares held to the probabilities.
     """
     logs = np.log(ratios)
     squares = np.square(logs - logs.mean(axis=2, keepdims=True)).sum(axis=(1, 2))

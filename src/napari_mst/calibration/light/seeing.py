@@ -1,11 +1,11 @@
 """The lights that a photo may have been taken in, and the photo as the network sees it.
 
-A known camera's values are taken to one common space, that of the sRGB observer under equal power,
-by a 3 x 3 matrix. The photo is cut into cells. The picture shows each cell twice, its mean and its
-brightest part, since a highlight has the colour of the light and is lost in a mean. Both are
-colours relative to the mean colour of the photo's bright parts (shades of grey), and a brightness.
-That mean colour itself, and other first guesses of the white, stand beside them. So the network
-learns how far the true white is off a good first guess. Letters: N photos, P cells.
+A 3 x 3 matrix takes a known camera's values to one common space: the sRGB observer under equal
+power. The photo is cut into cells. The picture shows each cell twice, its mean and its brightest
+part, since a highlight has the colour of the light and is lost in a mean. Both are colours relative
+to the mean colour of the photo's bright parts (shades of grey), and a brightness. That mean colour
+itself, and other first guesses of the white, stand beside them. So the network learns how far the
+true white is off a good first guess. Letters: N photos, P cells.
 
 References: Finlayson & Trezzi, "Shades of Gray and Colour Constancy", CIC 2004, 37-41.
 
@@ -98,7 +98,7 @@ OUTPUTS = _NUMBERS * len(FAMILIES)
 
 # The mean whites of the families' lights, the guess for a photo that shows nothing.
 _USUAL = ((0.38, -0.52), (-0.18, 0.06), (0.23, -0.50), (0.38, -0.60))
-# Weight of the photo's own mean colour in the first guess; the rest is that of the usual white.
+# Weight of the photo's own mean colour in the first guess; the usual white has the rest.
 _OWN = 0.7
 _STEP = 0.5
 # Logarithms of the inverse widths of a Gaussian, e^2.5 = 12 being a width of 0.08.
@@ -244,7 +244,7 @@ def to_common(camera: str) -> Doubles:
 
 
 def common_matrices(responses: Doubles) -> Doubles:
-    """(..., 3, 3): those of `to_common`, for *responses* (..., 31, 3) under equal power."""
+    """(..., 3, 3): the matrices of `to_common`, for *responses* (..., 31, 3) under equal power."""
     moments, target = _moments()
     transposed = responses.swapaxes(-1, -2)
     return np.asarray(np.linalg.solve(transposed @ moments @ responses, transposed @ target))
@@ -263,7 +263,7 @@ def _moments() -> tuple[Doubles, Doubles]:
 
 
 def picture(means: CellColours, brightest: CellColours) -> tuple[ArrayOrTensor, ArrayOrTensor]:
-    """The input of the network for photos, of which each cell has a mean and a brightest part.
+    """The input of the network for photos: a mean and a brightest part for each cell.
 
     It is the channels (N, 18, P): of the means and of the brightest parts two logarithmic ratios
     relative to the mean colour, the brightness, and both ratios times brightness; then the mean

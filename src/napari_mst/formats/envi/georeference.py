@@ -99,7 +99,7 @@ def system_of(georeference: Georeference) -> System | None:
 
 
 def _named_system(items: Sequence[str], projection: Sequence[str]) -> "CRS | None":
-    """The system that the *items* of `map info` and those of `projection info` name.
+    """The coordinate system that the *items* of `map info` and `projection info` name.
 
     None if a part of it is not known.
     """
@@ -191,7 +191,7 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
         )
         return {}, lost
     x, y, width, height, *rotation = placed
-    # ENVI counts pixels from 1: the coordinates are those of the outer corner of the first one.
+    # ENVI counts pixels from 1: the coordinates belong to the outer corner of the first pixel.
     texts = [system.kind, "1", "1", *map(repr, (x, y, width, height)), *system.place]
     texts += [f"rotation={angle!r}" for angle in rotation]
     fields = {MAP_INFO: "{" + ", ".join(texts) + "}"}
@@ -218,9 +218,9 @@ def read_from_envi(
 ) -> tuple[dict[str, Any], list[str]]:
     """The *fields* of a header with one georeference, in the words of GeoTIFF, and doubts.
 
-    It is our own text where the header is as we wrote it, else that of ENVI: another program that
-    cut or moved the image changes `map info`, and copies our text as it was. A `map info` that
-    makes no sense stays text. Where its coordinate system is not known, the transform is kept.
+    It is our own text where the header is as we wrote it, else ENVI's: another program that cut or
+    moved the image changes `map info`, and copies our text as it was. A `map info` that makes no
+    sense stays text. Where its coordinate system is not known, the transform is kept.
     """
     if is_sealed and FIELD in fields:
         return without(fields, FIELDS), []
@@ -250,7 +250,7 @@ def read_from_envi(
 def with_losses(cube: SpectralCube, lost: Sequence[str]) -> SpectralCube:
     """*cube* whose history says what of its georeference is *lost* in the file that is saved.
 
-    The person who saves it is warned as well.
+    Saving it warns as well.
     """
     if not lost:
         return cube

@@ -48,7 +48,7 @@ from napari_mst.formats.wavelengths import band_names, percent_encode
 def is_envi(path: Path) -> bool:
     """True if *path* is an ENVI header, or a data file beside one.
 
-    Other programs call files of their own `.hdr` too.
+    Other programs use the suffix `.hdr` too.
     """
     header = header_of(path)
     if header is None:
@@ -226,7 +226,7 @@ def _header_text(cube: SpectralCube, dtype: DType, crc: str) -> str:
         is_reserved = safe in STRUCTURE or safe == "warnings" or safe.startswith(OWN)
         if safe and not is_reserved:
             fields.setdefault(safe, _value(value))
-    # The braces of the field stand for those of the JSON object.
+    # The braces of the field replace the braces of the JSON object.
     history = percent_encode(cube.provenance.to_json()[1:-1])
     fields |= {
         f"{OWN}encoding": "percent",

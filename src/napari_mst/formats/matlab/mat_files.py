@@ -1,4 +1,4 @@
-"""MAT-files: read in a process of their own, written as the published MST++ toolbox does.
+"""MAT-files: read in a separate process, written as the published MST++ toolbox does.
 
 The libraries that read them crash on damaged ones. `answer` runs in that process. It gives a
 description of the cube and, where that has no `offset`, the numbers band by band.
@@ -87,8 +87,7 @@ def read_matlab(
 ) -> SpectralCube:
     """The cube in the MAT-file at *path*, with rows and columns as MATLAB shows them.
 
-    The options are those of `read_npz`: a *variable* in a structure is `group/name`, and
-    *band_axis* counts as MATLAB does.
+    A *variable* in a structure is `group/name`, and *band_axis* counts as MATLAB does.
 
     Raises
     ------
@@ -106,7 +105,7 @@ def read_matlab(
 
 
 def foreign_cube(facts: Mapping[str, Any], data: Numbers, *, scale: bool) -> SpectralCube:
-    """The cube of another program, of which `stored_cube` found the *facts* and *data*."""
+    """The cube of another program, from the *facts* and *data* that `stored_cube` found."""
     data, fields, quantity, doubts = physical(
         data, facts["attributes"], with_tuples(facts["fields"]), name=facts["name"], scale=scale
     )
@@ -118,7 +117,7 @@ def foreign_cube(facts: Mapping[str, Any], data: Numbers, *, scale: bool) -> Spe
 def stored_cube(path: Path, kind: str, answers: Answers) -> tuple[dict[str, Any], Numbers]:
     """The facts that `answer` finds in another process, and the (B, H, W) numbers as stored.
 
-    *kind* is that of the file, for the error about one that crashes the process.
+    *kind* names the kind of file, for the error about a file that crashes the process.
     """
     options = [answers, free_host_memory(math.inf), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, kind)
@@ -175,8 +174,8 @@ def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, Any]]:
     """The arrays of numbers in the file at *path*, and our texts in it."""
     with path.open("rb") as file:
         head = file.read(USERBLOCK + len(HDF5_MARK))
-    # MATLAB puts the HDF5 file after a header; other programs begin with it. Who saves
-    # the variables of our files anew as version 5 keeps an HDF5 file that is no longer true.
+    # MATLAB puts the HDF5 file after a header; other programs begin with it. A program that saves
+    # the variables of our files anew as version 5 leaves an outdated HDF5 file behind.
     is_old = head[124:128] == _LEVEL_5_MARKS[0] and not head.startswith(VERSION_5_HEADER)
     if HDF5_MARK in (head[: len(HDF5_MARK)], head[USERBLOCK:]) and not is_old:
         return hdf5_arrays(path, head)

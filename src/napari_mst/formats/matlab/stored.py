@@ -173,7 +173,7 @@ def _check(path: Path) -> None:
     """
     with path.open("rb") as file:
         head = file.read(_HEADER_BYTES)
-        # A file of version 4 begins with four bytes of which one is zero. It has no such elements.
+        # A file of version 4 has a zero among its first four bytes, and no such elements.
         if 0 in head[:4]:
             return
         order: Literal["little", "big"] = "little" if head[-2:] == b"IM" else "big"
@@ -250,7 +250,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
 
     kept = range(item.ndim) if is_matlab else kept_axes(item.shape)
     shape = tuple(item.shape[at] for at in kept)
-    # Numbers in chunks have no place in the file; those of a file that ends before, none in it.
+    # Chunked numbers have no single place in the file; numbers beyond its end have none at all.
     offset: int | None = item.id.get_offset() if item.chunks is None else None
     plan = item.id.get_create_plist()
     filters = {plan.get_filter(at)[0] for at in range(plan.get_nfilters())}

@@ -35,7 +35,7 @@ def enmap_header(raw: bytes, name: str) -> Header:
         "data offset values": offsets,
         "data ignore value": [root.findtext("specific/backgroundValue", "")],
     }
-    # Level 2A is reflectance, of which each band has the same gain.
+    # Level 2A is reflectance, with the same gain in each band.
     if (
         root.findtext("base/level") == "L2A"
         and len(set(gains)) == 1

@@ -1,4 +1,4 @@
-"""Reading TIFF stacks of bands: ours, and those of GDAL, ImageJ, OME and others.
+"""Reading TIFF stacks of bands, written by us, GDAL, ImageJ, OME and others.
 
 Files may be damaged: what tifffile raises, only logs or overlooks becomes one kind of error. An
 ENVI header beside a TIFF (`file type = TIFF`, or written by hand as for a raster) describes its
@@ -188,7 +188,7 @@ def _numbers(
 
 
 def _in_tiles(path: Path, series: "TiffPageSeries", shape: tuple[int, ...]) -> Lazy | None:
-    """The numbers in tiles or strips of which each is decoded by itself; None in other files."""
+    """The numbers in tiles or strips that are decoded one by one; None in other files."""
     page, pages = series.keyframe, list[Any](series.pages)
     interleaved = page.samplesperpixel > 1 and page.planarconfig == _INTERLEAVED
     image = (page.imagelength, page.imagewidth)
@@ -298,7 +298,7 @@ def opened(path: Path) -> Iterator["TiffFile"]:
         text = record.getMessage()
         if _DAMAGE.search(text):
             damage.append(text)
-        # Damage becomes an error; the rest of the log is not for the person who opens a file.
+        # Damage becomes an error; the rest of the log does not concern the user.
         return False
 
     logger = logging.getLogger("tifffile")
@@ -386,7 +386,7 @@ def _has_other_data(path: Path) -> bool:
 
 
 def _fits(header: Header, series: "TiffPageSeries") -> bool:
-    """True if the sizes that the header gives are those of the image."""
+    """True if the header gives the sizes of the image."""
     page = series.keyframe
     rows = page.imagelength
     columns = page.imagewidth

@@ -2,10 +2,9 @@
 
 No file suits all programs. `write_tiff` writes one planar image of B samples a pixel, which GDAL,
 napari, tifffile and imageio read with its wavelengths; ImageJ and Pillow refuse it. They take the B
-pages of `write_imagej`, of which GDAL sees the first alone. Both have the axes CYX. The
-descriptions of other programs are read here as well.
-Sources: GDAL GTiff driver (tag 42112 GDAL_METADATA, tag 42113 GDAL_NODATA), OME data model 2016-06,
-ImageJ TiffDecoder. Letters: B bands, H rows, W columns.
+pages of `write_imagej`; GDAL sees only the first. Both have the axes CYX. The descriptions of other
+programs are read here as well. Sources: GDAL GTiff driver (tag 42112 GDAL_METADATA, tag 42113
+GDAL_NODATA), OME data model 2016-06, ImageJ TiffDecoder. Letters: B bands, H rows, W columns.
 """
 
 import json
@@ -261,7 +260,7 @@ def _text(value: object) -> str:
 
 
 CLASSIC_BYTES = 2**32 - 2**25
-"""The most that offsets of 32 bits reach, less room for tags; beyond it the file is a BigTIFF."""
+"""Largest file that 32-bit offsets can address, less room for tags; larger ones are BigTIFF."""
 _ASCII = 2
 _NO_CRC = "0" * 8  # until the numbers are written
 

@@ -22,7 +22,7 @@ _COMPRESSORS = ("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd")
 
 
 def _decoded(codec: str, data: Any, most: int) -> bytes | bytearray | None:
-    """The *data* of at most so many bytes decompressed; None if the *codec* itself may do that."""
+    """Decompressed *data*, within the limit; None if the *codec* itself may do that."""
     if codec not in _COMPRESSORS:
         return None
     options = {"header": True} if codec == "lz4" else {}

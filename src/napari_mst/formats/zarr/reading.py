@@ -56,8 +56,8 @@ SEAL = "napari_mst_seal"
 def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
     """The number of chunks (or shards) of *array* in the Zarr folder *path*, and the full number.
 
-    The files are counted. zarr's own count asks for every chunk of the grid, of which a damaged
-    file may have any number.
+    The files are counted. zarr's own count asks for every chunk of the grid, and a damaged file may
+    declare any number.
     """
     sides = array.shards or array.chunks
     grid = [math.ceil(length / side) for length, side in zip(array.shape, sides, strict=True)]
@@ -182,8 +182,7 @@ def read_zarr(
 ) -> SpectralCube:
     """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` are `Lazy`.
 
-    The options are those of `read_npz`: a *variable* is the path of an array, where a group
-    that is no OME-Zarr has several.
+    A *variable* is the path of an array, where a group that is no OME-Zarr has several.
 
     Raises
     ------
@@ -277,7 +276,7 @@ def _arrays(path: Path, root: Any) -> dict[str, StoredArray]:
             continue
         about: dict[str, Any] = dict(item.attrs)
         axes: Any = item.metadata.dimension_names if item.metadata.zarr_format == 3 else None
-        # xarray has had names and the fill value of Zarr 2 in other places than those of Zarr 3.
+        # xarray stores names and the fill value of Zarr 2 elsewhere than for Zarr 3.
         axes = axes or about.pop("_ARRAY_DIMENSIONS", None) or ()
         if item.metadata.zarr_format == 2 and axes and item.fill_value is not None:
             about.setdefault("_FillValue", np.asarray(item.fill_value).item())
@@ -313,7 +312,7 @@ def _whole(path: Path, array: Any) -> Array:
 
 
 def _check_chunks(path: Path, array: Any) -> None:
-    """Refuse chunks of which not even one fits into memory, and a sealed array that lost some."""
+    """Refuse chunks that are too large for the memory, and a sealed array that lost some."""
     if array.dtype.kind not in "biufc":
         raise mismatch(path.name, "numbers", f"{array.dtype}", "Open another file.")
     chunk_bytes = math.prod(array.shards or array.chunks) * array.dtype.itemsize

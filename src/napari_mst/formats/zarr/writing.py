@@ -189,7 +189,7 @@ def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
     datasets: list[dict[str, Any]] = []
     while not datasets or max(height, width) > _SMALLEST << (len(datasets) - 1):
         size = 2.0 ** len(datasets)
-        # The middle of a pixel of means lies between those of the pixels that it is the mean of.
+        # The centre of an averaged pixel lies between the centres of the pixels it averages.
         transformations = [
             {"type": "scale", "scale": [step, size, size]},
             {"type": "translation", "translation": [start, size / 2 - 0.5, size / 2 - 0.5]},

@@ -6,10 +6,10 @@ Letters: N batch, C channels, H rows, W columns.
 
 `HybridBlock` adds spectral attention, S-MSA(x), to the first sum.
 
-All but the attention is that of the spectral block: the position branch `pos` of two depthwise
+All but the attention equals the spectral block: the position branch `pos` of two depthwise
 convolutions of the values, the feed-forward network with a depthwise convolution, and scores that
-are cosines times a learnt number. So what these blocks do otherwise than the spectral one is who
-attends to whom, and nothing else. *LN* before the attention can be left out.
+are cosines times a learnt number. So these blocks differ from the spectral one in who attends to
+whom, and in nothing else. *LN* before the attention can be left out.
 """
 
 from collections.abc import Sequence
@@ -201,7 +201,7 @@ class PlainBlock(WindowBlock):
         )
 
     def positions(self, normal: Tensor) -> Tensor:
-        """The position branch, which there is none of."""
+        """Zero: this block has no position branch."""
         return normal.new_zeros(())
 
 

@@ -1,7 +1,7 @@
 """The attention of the vision transformer, and the patches that its class token attends to.
 
-The first token, the class token, belongs to no patch: it collects what the network says of the
-whole photo, so its row of the attention shows which patches that came from. Letters: N batch, T
+The first token, the class token, belongs to no patch: it collects what the network finds out about
+the whole photo, so its row of the attention shows which patches that came from. Letters: N batch, T
 tokens (the class token and the patches), C features, h heads, L blocks.
 
 References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXiv:2010.11929;

@@ -49,7 +49,7 @@ LARGEST_WINDOW = 64
 
 
 class BlockPlace(NamedTuple):
-    """The place of a block in the U-shape, and what it is told.
+    """The place of a block in the U-shape, and its options.
 
     Attributes
     ----------

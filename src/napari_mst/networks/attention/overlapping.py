@@ -5,8 +5,9 @@ of the window of keys and values.
 
     u = w + int(ratio w)        A = softmax(q k^T / sqrt(d) + B), (w^2, u^2) in each window
 
-Windows of queries tile the map; those of keys are centred on them and overlap. Paper: Chen et al.,
-"Activating more pixels in image super-resolution transformer" (HAT), CVPR 2023, arXiv:2205.04437.
+Windows of queries tile the map; windows of keys are centred on them and overlap. Paper: Chen et
+al., "Activating more pixels in image super-resolution transformer" (HAT), CVPR 2023,
+arXiv:2205.04437.
 
 As in the published code, keys and values beyond the border of the map are zeros that are added
 *after* the projection. They take part in the softmax with a score of 0 plus the position bias.

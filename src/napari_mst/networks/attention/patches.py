@@ -6,10 +6,10 @@ A token is a patch: its p x p pixels with all channels, p^2 C numbers side by si
 a pixel. Every token attends to all of the map. Paper: Dosovitskiy et al., "An image is worth 16x16
 words", ICLR 2021, arXiv:2010.11929.
 
-Keys and values are two numbers for each number of the map. The scores would be T x T, which
-no memory holds for a photo: without gradients they are computed for some queries at a time, at most
+Keys and values are two numbers for each number of the map. The scores would be T x T, which no
+memory holds for a photo: without gradients they are computed for some queries at a time, at most
 `MOST_SCORES` numbers, and on most devices torch makes even fewer of them at once. So there are no
-scores that a hook on `softmax` could hear: `weights` computes those of one query.
+scores that a hook on `softmax` could see: `weights` computes the scores of one query.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ MOST_SCORES = 1 << 22
 class PatchAttention(Heads):
     """Global self-attention: (N, C, H, W) -> (N, C, H, W), filled up with zeros to whole patches.
 
-    *channels* are those of the map; a token has *patch*^2 times as many.
+    The map has *channels* channels; a token has *patch*^2 times as many.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class PatchAttention(Heads):
         return self.attend(x, self.keys_and_values(x))
 
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
-        """The weights of all patches for that of the pixel *query*, a row and a column.
+        """The weights of all patches for the patch of the pixel *query*, a row and a column.
 
         `places` are the first pixels of the patches. *x* is (1, C, H, W).
 

@@ -54,8 +54,8 @@ def gram(x: Tensor) -> Tensor:
 
     Products and sums are float64 on a CPU. On a GPU, where that can be 64 times slower, runs of 64
     pixels are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS,
-    which has no float64). Features of 16 bits are multiplied in float32, of which only sums of a
-    thousand are float64. Either way the Gram matrix of 100 megapixels is as good as that of a small
+    which has no float64). 16-bit features are multiplied in float32; only sums of a thousand
+    products are float64. Either way the Gram matrix of 100 megapixels is as exact as for a small
     image.
     """
     pixels = x.flatten(2).mT
@@ -97,7 +97,7 @@ class PlaceEmbedding(nn.Sequential):
         super().__init__(nn.Conv2d(2, channels, 1), nn.GELU(), nn.Conv2d(channels, channels, 1))
 
     def forward(self, values: Tensor) -> Tensor:
-        """(N, C, H, W), of which only the size counts -> (1, C, H, W)."""
+        """(N, C, H, W) -> (1, C, H, W); only the size of the input counts."""
         axes = (torch.linspace(-1, 1, side) for side in values.shape[2:])
         places = torch.stack(torch.meshgrid(*axes, indexing="ij"))
         embedded: Tensor = super().forward(places[None].to(values))  # type: ignore[no-untyped-call]
@@ -174,7 +174,7 @@ class SpectralAttention(nn.Module):
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
         """M x + bias + pos(Wv x), local once M is there: exact two pixels away from a cut."""
-        # As published, the position embedding is that of the values, before they are attended.
+        # As published, the position embedding is computed from the values before attention.
         value = F.conv2d(x, self.to_v.weight[:, :, None, None])
         # Pixel by pixel, so that a GPU adds maps whose channels lie side by side.
         mixed = torch.baddbmm(self.proj.bias, x.flatten(2).mT, mixing.to(x).mT)
@@ -233,7 +233,7 @@ class SpectralAttentionBlock(nn.Module):
 
     *norm_before_attention* adds the LayerNorm that the paper's text puts before S-MSA and that the
     published weights do not have. Its scores, positions and feed-forward network are as published;
-    a subclass takes those of a text: False, `PlaceEmbedding` and `FullFeedForward`.
+    a subclass may take the variants in its text: False, `PlaceEmbedding` and `FullFeedForward`.
     """
 
     align = 1

@@ -177,7 +177,7 @@ class WindowAttention(Heads):
         """The weights of the keys of its window for the pixel *query*, a row and a column.
 
         Places are those on the map before a roll; those beyond the map are the zeros around it.
-        Regions are the parts of a shifted window, of which the query attends to its own. *x* is (1,
+        Regions are the parts of a shifted window; a query attends only to its own part. *x* is (1,
         C, H, W).
 
         Raises
@@ -273,8 +273,8 @@ class ShiftedWindowAttention(WindowAttention):
 class RelativePositionBias(nn.Module):
     """The bias of all queries and keys of a window, `(heads, w^2, u^2)`.
 
-    Without a side of *keys* they are those of the queries, and the table is that of Swin; with one
-    it is that of HAT.
+    Without a side of *keys*, keys are the queries' pixels and the table is Swin's; with one it is
+    HAT's.
     """
 
     def __init__(self, heads: int, window: int, keys: int | None = None) -> None:
@@ -297,7 +297,7 @@ class RelativePositionBias(nn.Module):
 def swin_index(window: int) -> NDArray[np.int64]:
     """The row of Swin's table for each query and key, (w^2, w^2).
 
-    The offset is that of the query from the key, (dy, dx) each from -(w - 1) to w - 1, and its row
+    The offset leads from the key to the query, (dy, dx) each from -(w - 1) to w - 1, and its row
     (dy + w - 1) (2 w - 1) + dx + w - 1.
     """
     down, across = _offsets(window, window)
@@ -309,7 +309,7 @@ def swin_index(window: int) -> NDArray[np.int64]:
 def hat_index(window: int, keys: int) -> NDArray[np.int64]:
     """The row of HAT's table for each query and key, (w^2, u^2).
 
-    The offset is that of the key from the query, both counted from the corner of their own window,
+    The offset leads from the query to the key, both counted from the corner of their own window,
     plus w - u + 1. In the published code it may be negative, and Python then counts the rows of the
     table from its end; each offset still has a separate row.
     """
