@@ -15,7 +15,7 @@ import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -202,13 +202,20 @@ def sealed_description(
         ) from None
 
 
-def sealed_cube(
-    name: str, data: Any, description: Description, verify: bool | None
-) -> SpectralCube:
+class SealedTexts(NamedTuple):
+    """The texts of a file of ours: see `sealed_description`."""
+
+    seal: str | bytes
+    record: str
+    others: Description | None = None
+
+
+def sealed_cube(name: str, data: Any, texts: SealedTexts, verify: bool | None) -> SpectralCube:
     """The cube of the (B, H, W) numbers of a file of ours, after `check`.
 
     Raises `CubeFileError`.
     """
+    description = sealed_description(name, texts.seal, [texts.record], texts.others)
     check(name, data, description, verify)
     return described_cube(data, description)
 

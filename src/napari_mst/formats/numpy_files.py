@@ -44,11 +44,11 @@ from napari_mst.formats.cube_record import (
     CHANGED,
     OWN,
     Description,
+    SealedTexts,
     described_cube,
     record_of,
     seal_of,
     sealed_cube,
-    sealed_description,
 )
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
@@ -148,8 +148,8 @@ def read_npz(
         data = arrays[name].read()
         if seal and OWN in members and name == "cube":
             record = _record_text(path, archive, members[OWN])
-            description = sealed_description(path.name, seal, [record])
-            return sealed_cube(path.name, in_native_order(data), description, verify)
+            texts = SealedTexts(seal, record)
+            return sealed_cube(path.name, in_native_order(data), texts, verify)
         found = find_cube(path.name, arrays, answers._replace(variable=name))
         # A record without its seal, or a seal without its record: an edited copy of a file of ours.
         if OWN in members or b'"crc32"' in seal:
@@ -277,7 +277,7 @@ def read_npy(
     if text and band_axis is None and not bands:
         with complete(path.name, "NPY file"):
             seal, cube = json.loads(text)["seal"], in_native_order(_held(path, data))
-            return sealed_cube(path.name, cube, sealed_description(path.name, seal, [text]), verify)
+            return sealed_cube(path.name, cube, SealedTexts(seal, text), verify)
     axis, doubts = band_axis_of(data.shape, bands, band_axis)
     cube = in_native_order(np.moveaxis(_held(path, data), axis, 0))
     return described_cube(cube, Description(), doubts)

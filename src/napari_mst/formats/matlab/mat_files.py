@@ -42,11 +42,11 @@ from napari_mst.formats.cube_record import (
     CHANGED,
     OWN,
     Description,
+    SealedTexts,
     described_cube,
     record_of,
     seal_of,
     sealed_cube,
-    sealed_description,
 )
 from napari_mst.formats.envi.georeference import FIELDS, read_from_envi
 from napari_mst.formats.lazy_files import in_hdf5
@@ -98,14 +98,13 @@ def read_matlab(
     facts, data = stored_cube(path, "a MAT-file", answers)
     if SEAL in facts:
         others = bands_description(facts["bands"])
-        texts = [facts.get(OWN, "")]
-        description = sealed_description(path.name, facts[SEAL], texts, others)
-        return sealed_cube(path.name, data, description, verify)
+        texts = SealedTexts(facts[SEAL], facts.get(OWN, ""), others)
+        return sealed_cube(path.name, data, texts, verify)
     return foreign_cube(facts, data, scale=scale)
 
 
 def foreign_cube(facts: Mapping[str, Any], data: Numbers, *, scale: bool) -> SpectralCube:
-    """The cube of another program, from the *facts* and *data* that `stored_cube` found."""
+    """The cube of another program, from the fields of a `FoundCube` and its stored *data*."""
     data, fields, quantity, doubts = physical(
         data, facts["attributes"], with_tuples(facts["fields"]), name=facts["name"], scale=scale
     )

@@ -12,6 +12,7 @@ import re
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,7 +27,6 @@ from napari_mst.base.memory import keep_blocks
 from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
 from napari_mst.cube.layer import Stack
 from napari_mst.cube.lazy import Lazy, Numbers, cached, check_room
-from napari_mst.cube.parts import with_tuples
 from napari_mst.formats.array_files import (
     NO_ANSWERS,
     Answers,
@@ -38,15 +38,15 @@ from napari_mst.formats.array_files import (
     kept_axes,
 )
 from napari_mst.formats.consistent_read import held, read_consistently
-from napari_mst.formats.conventions import physical
 from napari_mst.formats.cube_record import (
     CHANGED,
     OWN,
     Description,
+    SealedTexts,
     described_cube,
     sealed_cube,
-    sealed_description,
 )
+from napari_mst.formats.matlab.mat_files import foreign_cube
 from napari_mst.formats.numbers import is_large
 
 SEAL = "napari_mst_seal"
@@ -247,8 +247,8 @@ def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> 
         if SEAL in array.attrs:
             described, record = Description(names=_labels(ome)), attributes.get(OWN, "")
             data = _loaded(path, bounded(array))
-            description = sealed_description(path.name, array.attrs[SEAL], [record], described)
-            return sealed_cube(path.name, data, description, verify)
+            texts = SealedTexts(array.attrs[SEAL], record, described)
+            return sealed_cube(path.name, data, texts, verify)
         warnings += absent_chunks(path, array)
         kept = kept_axes(array.shape)
         if "multiscales" in ome or len(kept) != 3:
@@ -256,11 +256,8 @@ def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> 
         found = find_cube(path.name, arrays, answers._replace(variable=variable or ""))
         data = np.moveaxis(_loaded(path, bounded(array), kept), found.axis, 0)
         data = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data
-        data, fields, quantity, doubts = physical(
-            data, found.attributes, with_tuples(found.fields), name=found.name, scale=scale
-        )
-        about = Description(found.wavelengths, found.unit, (), fields, quantity=quantity)
-        return described_cube(data, about, [*warnings, *found.warnings, *doubts])
+        found.warnings[:0] = warnings
+        return foreign_cube(asdict(found), data, scale=scale)
 
 
 def _arrays(path: Path, root: Any) -> dict[str, StoredArray]:
