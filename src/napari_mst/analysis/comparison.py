@@ -247,7 +247,7 @@ def error_map(
 
 
 def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[Doubles], Doubles]]:
-    """The bands (B,) of *cube* that *reference* covers, and what takes the reference to them.
+    """The bands (B,) of *cube* that *reference* covers, and a map of the reference to them.
 
     It makes (b, ...) of (R, ...) values.
 

@@ -47,7 +47,7 @@ FUNCTIONS: dict[str, np.ufunc] = {
 }
 
 LONGEST = 500
-"""Letters of the longest formula: the parser of Python takes deeper ones as no formula."""
+"""Most letters of a formula: Python's parser rejects deeper ones."""
 
 WIDEST = 20
 """Largest gap in nm between bands that give a value at a published wavelength between them."""
@@ -184,7 +184,7 @@ def _shares(cube: SpectralCube, name: str) -> dict[int, float]:
 
 
 def bands_taken(cube: SpectralCube, text: str) -> dict[str, float]:
-    """Return the wavelength of *cube* that is taken for each band in the formula *text*.
+    """Return the wavelength of *cube* that stands for each band in the formula *text*.
 
     A broad band that stands for a published wavelength is called "B (published at 510 nm)".
 

@@ -28,9 +28,9 @@ MOST_COMPARED = 20
 """Labels up to which the separability of each two is measured: cells by thousands have none."""
 
 FEWEST_PIXELS = 3
-"""Pixels of a label from which on it has a separability."""
+"""Fewest pixels of a label that has a separability."""
 
-_LEAST_SHARE = 1e-6  # of the largest variance: below it lies what float32 rounds
+_LEAST_SHARE = 1e-6  # of the largest variance: smaller ones are rounding of float32
 
 Table = dict[str, Sequence[Any]]
 """Columns of equal length, by their titles."""

@@ -63,7 +63,7 @@ def read_spectra(
 
     A text of another program has wavelengths and spectra in columns, pairs of columns or rows, or
     is JCAMP-DX or CGATS. docs/files.md lists the layouts, and has the rules for units, per cent and
-    gaps. What had to be assumed is a `CurveWarning`.
+    gaps. Assumptions are reported as a `CurveWarning`.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def curves_of(spectra: Sequence[Spectrum]) -> Curves:
 
 
 def table_text(curves: Curves, delimiter: str = ",", *, has_records: bool = True) -> str:
-    """*curves* as a table of text, in which no cell is a formula; above it all that is known."""
+    """*curves* as a table of text without formulas in cells, below the facts about them."""
     first = curves.unit if curves.unit == BAND_INDEX else f"wavelength ({curves.unit})"
     rows = []
     for key in curves.records[0] if has_records else ():

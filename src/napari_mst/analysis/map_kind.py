@@ -143,7 +143,7 @@ class MapKind(Brief):
     make: Callable[..., "Map"] = field(default=lambda *_, **__: None)  # type: ignore[assignment]
 
     def __call__(self, function: "Callable[P, Map]") -> "Callable[P, Map]":
-        """Return *function* as it is public: its maps know their kind and what was asked for."""
+        """Return the public form of *function*: its maps know their kind and arguments."""
         signature = inspect.signature(function)
 
         @wraps(function)
@@ -365,7 +365,7 @@ def regions_between(pixels: Array, above: float, below: float = np.inf) -> NDArr
 
 
 def check_map_target(path: Path, *, overwrite: bool = False) -> None:
-    """Refuse now what `Map.write` would refuse after the map is made. Raises `SaveError`."""
+    """Refuse a *path* that `Map.write` would refuse, before the map is made. Raises `SaveError`."""
     if path.suffix.lower() == PICTURE:
         atomic_save.check_targets([path], overwrite=overwrite)
     else:

@@ -22,7 +22,7 @@ CHANNELS = 3
 """Numbers of a colour."""
 COUNT = 6
 """Metameric blacks that `metamers` gives by default."""
-_BEYOND = 0.5  # how far a reflectance may lie outside 0-1 before it is taken for something else
+_BEYOND = 0.5  # how far a reflectance may lie outside 0-1
 
 
 def matrix_r(response: Doubles) -> Doubles:
@@ -113,7 +113,7 @@ class Metamers:
 
     @property
     def black(self) -> Spectrum:
-        """The part of the spectrum that has no colour: what no photo shows."""
+        """The part of the spectrum that has no colour, which no photo shows."""
         return self.spectrum.with_values(self.spectrum.values - self.fundamental.values)
 
     def colour(self, spectrum: Spectrum) -> Doubles:

@@ -100,8 +100,8 @@ class Region(Brief):
     def of_polygon(cls, vertices: ArrayLike, shape: tuple[int, int], name: str = "") -> "Region":
         """The pixels of an image of *shape* (H, W) whose centres are in a polygon or on its edge.
 
-        *vertices* are (row, column), at least three. Where the polygon crosses itself, what it
-        encloses twice is outside (even-odd rule). Raises `SpectrumError` if no pixel is inside.
+        *vertices* are (row, column), at least three. Where the polygon crosses itself, pixels that
+        it encloses twice are outside (even-odd rule). Raises `SpectrumError` if no pixel is inside.
         """
         corners = np.asarray(vertices, dtype=np.float64)
         is_list_of_points = corners.ndim == 2 and corners.shape[1] == 2 and len(corners) >= 3
@@ -338,7 +338,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
 ) -> Labelled[Spectrum]:
     """Return the mean spectrum of every label of an (H, W) image but 0, in one pass over the cube.
 
-    Each is what `regions.region_spectrum` gives for the pixels of the label.
+    Each equals `regions.region_spectrum` of the label's pixels.
 
     Raises
     ------

@@ -30,7 +30,7 @@ squeeze all others into a corner."""
 ROOM = 0.03
 """Share of its range that an axis adds at either end."""
 SAMPLES = 2**20
-"""About how many pixels the range of an axis is taken from."""
+"""Approximate number of pixels that decide the range of an axis."""
 CHUNK = 2**18
 """Pixels that are sorted into cells at a time, so that the numbers stay in the cache."""
 

@@ -14,7 +14,7 @@ ALL_AT_ONCE = 10
 """Rounds in which every share on the wrong side changes it; later one a pixel, which ends."""
 
 MOST_ROUNDS = 100
-"""Rounds after which SciPy solves what is left, pixel by pixel."""
+"""Rounds after which SciPy solves the remaining pixels one by one."""
 
 Line = tuple[Doubles, Doubles]
 """Matrix (p, p) and constant (p, 1) that take the values of a pixel to its shares."""

@@ -181,7 +181,7 @@ def components(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = N
 def _projected(
     cube: SpectralCube, axes: Doubles, mean: Doubles, progress: Progress, *, is_back: bool = False
 ) -> Singles:
-    """Return what each pixel less *mean* (B,) is along *axes* (n, B), (n, H, W).
+    """Return the projections (n, H, W) of pixels less *mean* (B,) on *axes* (n, B).
 
     With *is_back* these are bands again, and get their mean back.
     """
@@ -243,7 +243,7 @@ def without_noise(cube: SpectralCube, count: int = 0, *, progress: ProgressLike 
 def separated(
     cube: SpectralCube, count: int, *, is_back: bool = False, progress: ProgressLike = None
 ) -> tuple[Singles, Doubles, int]:
-    """The planes (n, H, W) of `noise_fractions`, the ratios (n,), and what HySime finds.
+    """The planes (n, H, W) of `noise_fractions`, the ratios (n,), and the count that HySime finds.
 
     A ratio is signal variance over noise variance.
 
@@ -286,7 +286,8 @@ def _dimensions(statistics: Any) -> int:
     """
     count = statistics.nsamples
     both = statistics.cov * (count - 1) / count + np.outer(statistics.mean, statistics.mean)
-    # The noise of a band is what no mixture of the other bands explains: all from one inverse.
+    # The noise of a band is the part that no mixture of the other bands explains: one inverse gives
+    # all.
     inverse = np.linalg.pinv(both)
     share = inverse / np.diag(inverse)[:, None]
     noise = np.diag(share @ both @ share.T)

@@ -1,7 +1,7 @@
 """Curves in another form: normalised, differentiated, without continuum, at other wavelengths.
 
-Most functions take a `Spectrum` and return one. Gaps (NaN) stay gaps. `TRANSFORMS` has what is done
-to every pixel of a cube. Here are also the bands at which two spectra can be compared, and a cube
+Most functions take a `Spectrum` and return one. Gaps (NaN) stay gaps. `TRANSFORMS` lists transforms
+of every pixel of a cube. Here are also the bands at which two spectra can be compared, and a cube
 at other bands. Letters: B bands, H rows, W columns; M bands of the result; n pixels.
 """
 

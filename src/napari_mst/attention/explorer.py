@@ -33,7 +33,7 @@ PICTURE = 160
 
 
 class PhotoExplorer:
-    """The base of all that looks into a network on *photo*, or on a *region* of it.
+    """The base of all explorers of a network on *photo*, or on a *region* of it.
 
     `shape` is (H, W) of that. `Reconstructor.reconstruct` describes the arguments.
     """
@@ -56,7 +56,7 @@ class PhotoExplorer:
         self._first = np.array([top, left])
 
     def _check_network(self, reconstructor: Reconstructor) -> None:
-        """Refuse a network that lacks what is looked at, with an `AttentionError`."""
+        """Refuse a network without the attention to explore, with an `AttentionError`."""
 
     def reporting_to(self, progress: Progress) -> Self:
         """A copy that reports its runs to *progress*; it does not denoise the photo again.

@@ -2,7 +2,7 @@
 
 It is a head of a block with windows, on the window of a pixel of a photo, or a single head on the
 pixels of a small patch. Tokens are columns here and rows in the code of a network: every matrix is
-the transpose of the one that a run computes.
+the transpose of the matrix in a run.
 
 The single head is non-local means between single pixels (see `denoising.as_attention`), whose
 matrices are known: no training is needed, and its result is the patch denoised by itself. A pixel
@@ -204,7 +204,7 @@ def _step(name: str, formula: str, matrix: Tensor, *at: Places) -> MatrixStep:
 
 
 def _with_sums(weights: MatrixStep, axis: int) -> MatrixStep:
-    """The step, with a caption of what the weights of each column (*axis* 0) or row (1) sum to."""
+    """The step, captioned with the sums of the weights of columns (*axis* 0) or rows (1)."""
     sums = weights.values.sum(axis)
     which = "rows" if axis else "columns"
     span = f"{sums.min():.6f} to {sums.max():.6f}"

@@ -2,8 +2,8 @@
 
 To add one, write a function of a head (see `probe.HeadProbe`) and of (1, C, h, w) of the block's
 input, and a row of `OVERLAYS`. Every formula is exact for the network as it is run, MST++ (Cai et
-al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090). None is taken from attention over positions,
-which this network does not have.
+al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090). None comes from attention over positions, which
+this network does not have.
 
 Letters: h, w pixels; C channels of the block; i key channel, j query channel; A attention, v
 values, W projection.

@@ -40,9 +40,9 @@ MOST_TOKENS = 24**2
 """Keys of a window that is shown in numbers, at most."""
 
 MOST_KEPT = 3 << 29
-"""Bytes of maps that are kept, at most; half of what is free, where that is less."""
+"""Most bytes of maps that are kept; half of the free memory, where that is less."""
 
-_LARGE = 128**2  # pixels of the photo from which on a part takes so long that a map is worth it
+_LARGE = 128**2  # fewest pixels of a part that takes long enough for a map to be worth it
 
 
 class _Near(NamedTuple):
@@ -258,7 +258,7 @@ class PixelExplorer(PhotoExplorer):
         return self._program.sizes(*self.shape)
 
     def _prepare(self) -> None:
-        """Compute what a part needs of all pixels, once."""
+        """Compute the statistics of all pixels that a part needs, once."""
         if self._program.is_global and not self._folded:
             self._add_up()
             # Every pixel of every block attends to all others.
@@ -301,7 +301,7 @@ class PixelExplorer(PhotoExplorer):
         return min(MOST_KEPT - kept, free_host_memory() // 2)
 
     def _run_until(self, name: str) -> Floats:
-        """The map *name*, of a run that ends there; what the run adds up is kept."""
+        """The map *name*, from a run that ends there; the statistics of the run are kept."""
         numbers, _ = self._run(self._program.until(name), folded=self._folded)
         return numbers
 

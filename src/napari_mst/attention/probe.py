@@ -119,7 +119,7 @@ def tapped(
         planes,
         halo=parts.halo,
         scale=Fraction(1, stride),
-        # What is kept of a tile begins at a whole window, and at a pixel that is kept.
+        # The kept part of a tile begins at a whole window, and at a pixel that is kept.
         align=lcm(parts.align, stride),
         uses=source,
         is_kept=False,

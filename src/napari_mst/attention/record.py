@@ -33,7 +33,7 @@ INCHES = 2.4
 """Side of one matrix."""
 
 NEARLY_UNIFORM = 0.95
-"""The share of the largest entropy from which on a matrix counts as nearly uniform."""
+"""Least share of the largest entropy of a matrix that counts as nearly uniform."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +243,7 @@ class AttentionRecord:
         AttentionError
             If matplotlib is missing, the record is empty, or a block is not in it.
         """
-        # Of an empty record, any block is the one that is missing.
+        # In an empty record, any block is missing.
         heads = [
             (head_title(self, name, head), matrix)
             for name in list(blocks or self) or [""]
@@ -282,7 +282,7 @@ def head_title(record: AttentionRecord, block: str, head: int) -> str:
 
 
 class Drawn(Protocol):
-    """All else of attention that draws itself: what `side_by_side` returns."""
+    """Another result that draws itself, such as from `side_by_side`."""
 
     def plot(self) -> "Figure":
         """A figure of it."""

@@ -1,4 +1,4 @@
-"""Attention rollout: what the attention of all blocks of a U-shape amounts to, as one matrix.
+"""Attention rollout: the combined attention of all blocks of a U-shape, as one matrix.
 
 Source: Abnar & Zuidema, ACL 2020, doi:10.18653/v1/2020.acl-main.385. It multiplies (A + I) / 2 over
 the blocks, where I stands for the residual around each attention, and leaves the feed-forward

@@ -1,4 +1,4 @@
-"""Six attentions side by side: what a pixel of a photo attends to in each, without any training.
+"""Six attentions of a pixel of a photo, side by side, without any training.
 
 Between pixels all have the one head of non-local means, whose matrices are known (see
 `denoising.as_attention`). Its features of a pixel with the colour t, in 8-bit sRGB codes, are Xi(t)

@@ -258,7 +258,7 @@ def _check_space(target: Path, needed: int) -> None:
 
 @contextmanager
 def _explained(target: Path, needed: int = 0) -> Iterator[None]:
-    """Any `OSError` as a `SaveError` that says what was needed and free."""
+    """Turn an `OSError` into a `SaveError` that gives the needed and the free space."""
     try:
         yield
     except SaveError:

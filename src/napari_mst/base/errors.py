@@ -120,7 +120,7 @@ class Cancelled(NapariMstError, RuntimeError):
 
 
 class CurveWarning(UserWarning):
-    """A file of curves left something open; the text says what was assumed."""
+    """A file of curves left something open; the text gives the assumption."""
 
 
 def shown(text: object, limit: int = 60) -> str:
@@ -132,7 +132,7 @@ def shown(text: object, limit: int = 60) -> str:
 
 
 def plain(error: Exception) -> str:
-    """The sentence of *error* as a window shows it: what is needed, what was found, what to do."""
+    """The sentence of *error* as a window shows it: the need, the finding, the advice."""
     before, expected, rest = str(error).partition("Expected ")
     if not expected:
         return before
@@ -147,7 +147,7 @@ def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:
 
 @contextmanager
 def complete(name: str, kind: str) -> Iterator[None]:
-    """Turn what libraries raise about damage, of any type, into one error about the file *name*."""
+    """Turn errors of libraries about damage, of any type, into one error about the file *name*."""
     try:
         yield
     except NapariMstError:

@@ -96,7 +96,7 @@ def _free_in_cgroup(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
     try:
         lines = (folder / "memory.stat").read_text().splitlines()
         statistics = dict(line.split() for line in lines)
-        # The kernel counts what it keeps of files as used, and gives it back when it is asked for.
+        # The kernel counts cached files as used, and frees them on demand.
         kept = int(statistics.get(reclaimable, 0))
         used = int((folder / usage).read_text()) - kept
         yield max(int((folder / limit).read_text()) - used, 0)

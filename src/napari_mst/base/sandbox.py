@@ -1,10 +1,10 @@
 """Decoding the files of strangers in a separate process, which has limits of memory and time.
 
-Libraries in C crash on some damaged files, and allocate what a file asks for. Here the file is
-refused, and nothing else happens. `stream` starts the process, as
-`python -m napari_mst.base.sandbox FUNCTION FILE OPTIONS`. The process calls the function with the
-path of the file and the options, and writes one line of JSON to standard output for each result,
-then its numbers, and "null" after the last.
+Libraries in C crash on some damaged files, and allocate whatever size a file declares. Here the
+file is refused, and nothing else happens. `stream` starts the process, as `python -m
+napari_mst.base.sandbox FUNCTION FILE OPTIONS`. The process calls the function with the path of the
+file and the options, and writes one line of JSON to standard output for each result, then its
+numbers, and "null" after the last.
 
 MAT-files, RAW photos, HEIC and videos are decoded so: HDF5, scipy, LibRaw, libheif and FFmpeg take
 whole languages of structures from a file. Pillow, imagecodecs and LittleCMS stay in the process of
@@ -44,7 +44,7 @@ _THREADS = 8
 _NO_MEMORY = re.compile(b"MemoryError|Cannot allocate memory|failed to map|can't start new thread")
 
 ROOM_BYTES = 768 * 2**20
-"""Room for Python, the libraries and what they need beside the numbers."""
+"""Room for Python, the libraries and their needs beside the numbers."""
 
 SandboxAnswer = tuple[Mapping[str, Any], Iterable[Array]]
 """The result of a decoder: a description for JSON, and contiguous arrays of numbers.
@@ -54,7 +54,7 @@ file, and their `order` ("F" or "C"), they are mapped and not sent.
 """
 
 Refusal = Callable[[str, str], Exception]
-"""Makes the error about a file from what was found instead, and advice."""
+"""Makes the error about a file from the finding and the advice."""
 
 
 def decoded(
@@ -203,7 +203,7 @@ def limit_memory(room: int) -> None:
 def is_limited_from_outside() -> bool:
     """True if this process has all the memory that it may have: then the machine has no more.
 
-    False if it is `limit_memory` that refused what a file asked for beyond its own size.
+    False if `limit_memory` refused a request beyond the size of the file.
     """
     with suppress(ImportError):
         import resource
@@ -232,7 +232,7 @@ def answers(function: str, path: Path, options: Sequence[Any]) -> Iterator[Sandb
 def main(function: str, path: str, options: str) -> None:
     """Write the results to standard output."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # What a library prints must not come between the line and the numbers.
+    # Output of a library must not come between the line and the numbers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line, numbers in answers(function, Path(path), json.loads(options)):
         out.write(json.dumps(line).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Calibration: what the values of a photo mean under its light.
+"""Calibration: the meaning of a photo's values under its light.
 
 `white_patch`        a grey or white patch, or a white frame, gives white level and balance
 `balancing`          the white balance of an sRGB photo, estimated

@@ -87,7 +87,7 @@ class WhiteBalance:
     def matrix(self) -> Doubles:
         """(3, 3): takes the linear colours of the photo to those under D65; white to (1, 1, 1)."""
         to_cones = BRADFORD @ np.linalg.inv(XYZ_TO_SRGB)
-        # White keeps its brightest channel: so what was clipped there stays white.
+        # White keeps its brightest channel, so clipped pixels stay white.
         gains = to_cones.sum(axis=1) / (to_cones @ self.white)
         return np.linalg.inv(to_cones) * gains @ to_cones
 
@@ -97,7 +97,7 @@ class WhiteBalance:
         return float(angle_between(np.array(self.white), np.ones(3)))
 
     def __str__(self) -> str:
-        """The white and its source, for a person."""
+        """The white and its source, in words."""
         red, green, blue = self.white
         return (
             f"white {red:.2f} {green:.2f} {blue:.2f} in linear sRGB, {self.degrees:.0f} degrees "

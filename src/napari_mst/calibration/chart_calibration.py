@@ -200,7 +200,7 @@ class Calibration:
     def corrected(self, photo: PhotoLike) -> Photo:
         """*photo*, of the same camera, light and settings, with the colours of the chart.
 
-        A linear photo is unchanged: its `acquisition` holds all that was learnt.
+        A linear photo is unchanged: its `acquisition` holds the whole result.
         """
         photo = as_photo(photo, "linear" if self.acquisition else None)
         if self.acquisition is not None:
@@ -220,7 +220,7 @@ class Calibration:
 
 
 def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
-    """Learn from the *chart* in *photo* what its colours mean.
+    """Learn the meaning of the colours of *photo* from its *chart*.
 
     The patch of index *unused* is left out of everything, so that it can judge the result. So are
     those that the others contradict: up to a quarter of the patches may be covered.

@@ -255,7 +255,7 @@ def _check_values(values: Doubles, is_clipped: Mask) -> None:
 def _nearest_light(values: Doubles, camera: str) -> str:
     """The usual light whose white gives about *values* with this camera.
 
-    Of lights that are nearly as near, the one that is listed first, being the more usual.
+    Among lights that are nearly as near, the first in the list wins, being more usual.
     """
     # With all lamps of the CIE the spectra are no better, and more colours pass for grey.
     lights = [name for name in load_illuminants() if name not in stored("lamps31.npz")]

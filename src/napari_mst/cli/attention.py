@@ -164,7 +164,7 @@ def save_attention(
 
 
 def _check_network(reconstructor: "Reconstructor", model: str, is_of_pixels: bool) -> None:
-    """Refuse what the network of *model* does not have. Raises `AttentionError`."""
+    """Refuse options that the network of *model* does not have. Raises `AttentionError`."""
     from napari_mst.attention.recorder import attention_blocks, pixel_blocks  # imports torch
 
     has_pixels = pixel_blocks(reconstructor.network)

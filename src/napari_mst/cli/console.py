@@ -37,7 +37,7 @@ class HarmlessStream:
 
 @contextmanager
 def harmless_output() -> Iterator[None]:
-    """Let all that is printed meanwhile be harmless.
+    """Make all output harmless meanwhile.
 
     It may come from us or from libraries, as progress, warning, log or error.
     """
@@ -53,13 +53,13 @@ def report(line: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a note: what is worth knowing and no error."""
+    """Print a note: worth knowing, but no error."""
     report(f"note: {text}")
 
 
 @contextmanager
 def warnings_noted() -> Iterator[None]:
-    """Print warnings, as of what a file of curves leaves open or a format loses, as notes: once."""
+    """Print warnings, such as about losses of a format, as notes: each once."""
     with warnings.catch_warnings():
         # Python's own memory of warnings is lost whenever a library changes the filters.
         warnings.simplefilter("always", CurveWarning)

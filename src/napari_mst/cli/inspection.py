@@ -23,7 +23,7 @@ from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 
 def list_models(*, json: bool = False) -> None:
-    """Print the models with their errors, or all that is known of each.
+    """Print the models with their errors, or every fact about each.
 
     Parameters
     ----------

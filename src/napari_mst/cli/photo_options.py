@@ -59,7 +59,7 @@ class PhotoOptions:
 
     @classmethod
     def of(cls, taken: AcquisitionAnswers, photos: Sequence[Path]) -> "PhotoOptions":
-        """Read what shows how *photos* were *taken*; they may name their camera.
+        """Read the files that show how *photos* were *taken*; the photos may name their camera.
 
         Raises `CameraError`, and `PhotoError` for a photo that is not there or that shows no grey
         surface where one is asked for.

@@ -129,12 +129,12 @@ def finished_before(batch: Batch, jobs: Sequence[BatchJob]) -> dict[BatchJob, se
 
 
 def _make(batch: Batch, jobs: Sequence[BatchJob], client: "Client | None") -> int:
-    """Make what is not done, here or on the workers of *client*; counts the failed."""
+    """Make the outputs that are not done, here or on the workers of *client*; counts failures."""
     done = finished_before(batch, jobs)
     todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
     for job in jobs:
         if job not in todo:
-            # A claim takes away the one that a killed run has left.
+            # Claiming removes the claim that a killed run has left.
             with claimed(job, NO_PROGRESS, waits=False):
                 _print_outputs(job)
     failed = 0

@@ -79,7 +79,7 @@ def refine_cube(
     target: RefineTarget = NOTHING,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
-    """Print where to measure, and write a cube that is corrected by what was measured.
+    """Print where to measure, and write a cube that is corrected by measurements.
 
     Parameters
     ----------

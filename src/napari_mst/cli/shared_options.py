@@ -69,7 +69,7 @@ def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[PixelOption, S
 
 
 def opened(cube: Path, reading: ReadOptions, *, is_alone: bool = True) -> SpectralCube:
-    """The cube in a file; what its reader assumed is printed as notes."""
+    """The cube in a file; assumptions of its reader are printed as notes."""
     try:
         whole = reading.read(cube)
     except CubeFileError:

@@ -106,7 +106,7 @@ def evaluate(
 def _methods(
     acquisition: Acquisition | None, names: Sequence[str], options: RunOptions, has_baselines: bool
 ) -> "dict[str, Method]":
-    """The models of these *names* and what they are compared with, for sRGB or an *acquisition*."""
+    """The models of these *names* and the baselines, for sRGB or an *acquisition*."""
     from napari_mst.training.scoring import BASELINES, ModelMethod, linear_method
 
     methods: dict[str, Method] = {}

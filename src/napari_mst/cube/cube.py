@@ -61,8 +61,8 @@ class SpectralCube(PlainCube):
     and `cube[0]` is the plane of the first band. It has no length, and a loop over it is an error,
     since it might be meant to go over bands or over pixels: loop over `cube.data`.
 
-    Its methods give parts and pictures of it. What reads, writes, measures, compares or corrects a
-    cube is a function that takes it, such as `write_cube`.
+    Its methods give parts and pictures of it. Reading, writing, measuring, comparing and correcting
+    are functions of a cube, such as `write_cube`.
 
     Attributes
     ----------

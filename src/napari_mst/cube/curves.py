@@ -106,7 +106,7 @@ class Curves:
     notes: Sequence[str] = ()
 
     def warn(self) -> None:
-        """Warn of all that was assumed."""
+        """Warn about all assumptions."""
         for note in self.notes:
             warnings.warn(f"{shown(self.name)}: {note}", CurveWarning, stacklevel=3)
 
@@ -286,7 +286,7 @@ def value_of(cell: str) -> float | None:
     try:
         return float(plain(cell) or math.nan)
     except ValueError:
-        # R writes what is missing so.
+        # R writes missing values so.
         return math.nan if cell.strip() in ("NA", "N/A") else None
 
 

@@ -31,7 +31,7 @@ def good_bands(cube: PlainCube) -> NDArray[np.int_]:
 def usable(cube: Cube) -> Cube:
     """*cube* of its good bands alone, whose numbers are NaN where the file has none.
 
-    They are read, and changed, where somebody looks at them.
+    They are read and changed on demand.
     """
     bands = good_bands(cube)
     if len(bands) == len(cube.wavelengths) and not _has_fill(cube.metadata):

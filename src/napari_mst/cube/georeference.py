@@ -233,7 +233,7 @@ class Georeference:
         tags: dict[int, tuple[str, Any]] = {}
         if stored.transform is not None:
             a, b, c, d, e, f = stored.transform
-            # North is up, and no row is mirrored: what a scale and a tie point can say.
+            # North is up and no row is mirrored, so a scale and a tie point suffice.
             if b == d == 0 and a > 0 > e:
                 tags[PIXEL_SCALE] = ("d", (a, -e, 0.0))
                 tags[TIE_POINTS] = ("d", (0.0, 0.0, 0.0, c, f, 0.0))

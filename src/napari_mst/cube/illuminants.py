@@ -225,13 +225,13 @@ def table_of(light: Light) -> LightTable:
 
 
 def _is_covered(wavelengths: Doubles) -> bool:
-    """True if rising *wavelengths* reach over all that the eye sees."""
+    """True if rising *wavelengths* cover the visible range."""
     low, high = _COVERED
     return bool(wavelengths.size and wavelengths[0] <= low and wavelengths[-1] >= high)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """The *names* that are spelled most like *name*, or the first ones, for a message."""
+    """The *names* closest in spelling to *name*, or the first ones, for a message."""
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
     return ", ".join(near)
 

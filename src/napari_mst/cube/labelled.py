@@ -369,7 +369,7 @@ def parts_of_signal(signal: "BaseSignal") -> PlainCube:
 
 def _axis_of(axis: Any) -> tuple[Doubles, str]:
     """The wavelengths of the signal *axis*, and their unit."""
-    # HyperSpy marks what is not set by an object that is no text.
+    # HyperSpy marks unset fields by an object that is no text.
     unit, name = (text if isinstance(text, str) else "" for text in (axis.units, axis.name))
     if not unit.strip() and name.lower() in ("band", "bands"):
         return np.arange(len(axis.axis), dtype=np.float64), BAND_INDEX

@@ -14,7 +14,7 @@ from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.lazy import Numbers, coarse_of, levels_of, sample_of
 
 METADATA_KEY = "napari_mst"
-"""The key under which a layer's metadata hold what this plugin knows of the layer."""
+"""The key in a layer's metadata for everything that this plugin knows about the layer."""
 WAVELENGTH = "wavelength (nm)"
 """The label of the first axis where its world coordinates are wavelengths."""
 NO_UNIT = "pixel"

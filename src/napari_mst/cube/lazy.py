@@ -1,4 +1,4 @@
-"""Numbers of a cube that are read from a file, or computed, where somebody looks at them.
+"""Numbers of a cube that are read from a file, or computed, on demand.
 
 Letters: B bands, H rows, W columns; b, h, w of a part.
 """
@@ -37,7 +37,7 @@ Read = Callable[..., Array]
 
 
 def check_room(what: str, needed: int) -> None:
-    """Refuse what needs more bytes of memory than are free. Raises `OutOfMemory`."""
+    """Refuse to take more bytes of memory than are free. Raises `OutOfMemory`."""
     free = free_host_memory(needed)
     if needed > free:
         raise OutOfMemory(
@@ -357,7 +357,7 @@ def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
             for place, piece in zip(places, pieces, strict=True):
                 _, there, here = zip(*piece, strict=True)
                 part[there] = found[place][here]
-                # The last ones wanted are the last to go.
+                # The most recently used ones go last.
                 tiles.pop(place, None)
                 tiles[place] = found[place]
             for place in list(tiles)[:-most]:

@@ -22,7 +22,7 @@ Outside, the eye sees almost nothing.
 """
 
 CORE_MEAN = 0.05
-"""Mean reflectance from which on a pixel is bright enough to count for `core_mrae`."""
+"""Least mean reflectance of a pixel that counts for `core_mrae`."""
 
 
 def mrae(estimate: CubeData, reference: CubeData, dark: float = DARK) -> float:

@@ -30,7 +30,7 @@ def array_of_tensor(tensor: Any) -> Array:
     """
     try:
         return np.from_dlpack(tensor)
-    # Each library raises what it likes: torch a RuntimeError for bfloat16, TypeError for sparse.
+    # Libraries raise different types: torch a RuntimeError for bfloat16, TypeError for sparse.
     except (AttributeError, BufferError, NotImplementedError, RuntimeError, TypeError) as error:
         raise CubeError(
             f"Expected a tensor that NumPy can share, got {shown(type(tensor).__name__, 30)}: "
@@ -39,7 +39,7 @@ def array_of_tensor(tensor: Any) -> Array:
 
 
 def plain_array(source: ArrayLike) -> Array:
-    """*source* as an array without a mask: what it hides is NaN, so integers become floats."""
+    """*source* as an array without a mask: masked numbers are NaN, so integers become floats."""
     if not np.ma.is_masked(source):
         return np.asarray(source)
     numbers = np.ma.getdata(source)
@@ -251,7 +251,7 @@ def metadata_of_cut(
 ) -> dict[str, Any]:
     """*metadata* of a cube of shape *then* for a part of shape *now* that another library cut out.
 
-    What names pixels, also places on earth, and what has a value for each band is left out, where
+    Fields about pixels, also places on earth, or with a value for each band are left out where
     there are fewer of them.
     """
     kept = dict(metadata)

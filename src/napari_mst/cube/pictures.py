@@ -1,4 +1,4 @@
-"""Cubes as pictures: what an eye sees under a light, or three bands, stretched so that all is seen.
+"""Cubes as pictures: as an eye sees them under a light, or three bands with stretched contrast.
 
 A `Recipe` says how the bands of a cube become red, green and blue; `paint` follows it a few rows at
 a time, on the whole image or on a part of it. The methods `render` and `composite` of a cube are
@@ -286,7 +286,7 @@ def _mixed(cube: PlainCube, recipe: Recipe, part: Slices) -> Singles:
     planes = planes_of(cube.data, recipe.bands.tolist(), *part)
     values = known(planes, cube.metadata).astype(np.float32, copy=False)
     bands, rows, columns = values.shape
-    # What is not a number becomes none, and needs no warning.
+    # NaN stays NaN, and needs no warning.
     with np.errstate(invalid="ignore", over="ignore"):
         mixed = recipe.weights.T @ values.reshape(bands, -1)
     return mixed.reshape(3, rows, columns)

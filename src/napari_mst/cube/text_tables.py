@@ -184,7 +184,7 @@ def _numbers(row: TableRow, name: str) -> list[float]:
 
 
 def _trimmed(cells: list[str]) -> list[str]:
-    """*cells* without the blank ones at the end."""
+    """*cells* without blank cells at the end."""
     last = max(at for at, cell in enumerate(cells) if cell.strip())
     return cells[: last + 1]
 

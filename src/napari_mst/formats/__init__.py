@@ -1,8 +1,8 @@
 """Reading and writing cube files: `read_cube`, `write_cube`, and the table `FORMATS`.
 
-Each format is one row of `FORMATS` and one module or folder here. What a reader had to assume or
-ignore stands in `cube.metadata["warnings"]`, a tuple of sentences for a person. The key is absent
-where there was nothing to say, and writers leave it out.
+Each format is one row of `FORMATS` and one module or folder here. Readers list their assumptions in
+`cube.metadata["warnings"]`, a tuple of sentences for the user. The key is absent where there was
+nothing to say, and writers leave it out.
 """
 
 import math
@@ -390,7 +390,7 @@ def _warn_of_pairs(path: Path) -> None:
 
 
 def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-    """Refuse now what `write_cube` would refuse after a long computation.
+    """Refuse a *path* that `write_cube` would refuse, before a long computation.
 
     Returns
     -------

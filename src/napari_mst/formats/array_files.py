@@ -1,8 +1,8 @@
 """Files of named arrays (NumPy, MATLAB, HDF5, Zarr): finding the cube, its axes and wavelengths.
 
-What a file says comes before what shapes suggest: names of axes, coordinates and numbers of bands
-decide, then MATLAB's order, and only then the shortest side, with a warning. Letters: B bands, H
-rows, W columns.
+Descriptions in a file come before guesses from shapes: names of axes, coordinates and numbers of
+bands decide, then MATLAB's order, and only then the shortest side, with a warning. Letters: B
+bands, H rows, W columns.
 """
 
 import math
@@ -24,7 +24,7 @@ from napari_mst.formats.conventions import WORDS, word_of
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
 """Names of arrays of wavelengths; the ICVL, NTIRE and ARAD cubes call theirs `bands`."""
 SMALL_BYTES = 64 * 2**20
-"""The most bytes of a text or of wavelengths; more is taken for damage."""
+"""Most bytes of a text or of wavelengths; more means damage."""
 WAVELENGTHS_AND_UNIT = re.compile(
     r"((center|centre|band|central)_?)?wave_?lengths?_?(?P<unit>nm|um)?"
 )
@@ -94,7 +94,7 @@ Arrays = Mapping[str, StoredArray]
 
 
 class Answers(NamedTuple):
-    """The answers of the user to what a file of arrays leaves open, see `read_cube`.
+    """The user's answers to the questions that a file of arrays leaves open, see `read_cube`.
 
     *bands* is the number of wavelengths that the user gives; 0 for none.
     """
@@ -136,7 +136,7 @@ class FoundCube:
 
 
 def find_cube(file: str, arrays: Arrays, answers: Answers) -> FoundCube:
-    """The cube among the *arrays* of the *file*, and what the others say about it.
+    """The cube among the *arrays* of the *file*, with the facts that the others hold about it.
 
     Raises
     ------

@@ -120,7 +120,7 @@ def physical(
     name: str = "",
     scale: bool = True,
 ) -> tuple[Numbers, dict[str, Any], str, list[str]]:
-    """The numbers that a file means by its *stored* (B, H, W) ones.
+    """The physical numbers that the *stored* (B, H, W) ones encode.
 
     Whole numbers with one fill value and no scaling stay as they are: `IGNORED` then names it.
 
@@ -201,7 +201,7 @@ def packing_of(
         divisor,
         tuple(dict.fromkeys(_as_stored(value, view) for value in fills)),
         (_as_stored(span[0], view), _as_stored(span[1], view)),
-        # A range of another type than the packed numbers is one of the physical ones (NUG).
+        # A range of another type than the packed numbers applies to the physical numbers (NUG).
         is_range_physical=bool(is_packed and is_float and dtype.kind in "iu"),
         view=view,
         quantity="reflectance" if divisor != 1 else _quantity(attributes, name),
@@ -220,7 +220,7 @@ def _view(attributes: Mapping[str, Any], dtype: DType) -> DType | None:
 
 
 def _as_stored(value: float, view: DType | None) -> float:
-    """*value* of the stored type as one of the type that it is taken for."""
+    """*value* of the stored type, reinterpreted as the type of the numbers."""
     if view is None or not math.isfinite(value):
         return value
     whole = np.array(int(value) % 2 ** (8 * view.itemsize), f"u{view.itemsize}")

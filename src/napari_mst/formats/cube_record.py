@@ -142,8 +142,8 @@ CHANGED = "The file was changed since it was saved; its numbers cannot be verifi
 DESCRIPTION_CHANGED = (
     "The description of this cube was changed since it was saved; it cannot be verified."
 )
-"""The warning about a description that is not the one that was sealed, with numbers that are."""
-# What a damaged record or seal makes `json` and the lookups in it raise.
+"""The warning about a description that differs from the sealed one, with intact numbers."""
+# Errors that `json` and lookups raise for a damaged record or seal.
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 

@@ -1,4 +1,4 @@
-"""Numbers that stay in their file, as `Lazy` ones: flat, or in chunks that are compressed each.
+"""Lazy arrays whose numbers stay in their file: flat, or in compressed chunks.
 
 To read a map of a file that another program cuts off kills the process. The numbers here raise
 `CubeFileError` then, and as soon as the file was written to. A file that a save has replaced stays
@@ -44,7 +44,7 @@ class _OpenFile:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Refuse what was read meanwhile if the file changed, also where it is damage by then."""
+        """Refuse numbers read meanwhile if the file has changed, even if it is damaged by then."""
         try:
             with complete(self._name, "file"):
                 yield
@@ -54,7 +54,7 @@ class _OpenFile:
                 raise mismatch(self._name, expected, got, "Open it again.")
 
     def fill(self, place: int, flat: Array) -> Array:
-        """The array *flat*, filled with the bytes from this *place*, as far as there are."""
+        """The array *flat*, filled with the bytes from this *place*, at most to the end."""
         rest = memoryview(flat.view(np.uint8))  # type: ignore[arg-type] # NumPy's own stubs
         with self._lock:
             self._file.seek(place)

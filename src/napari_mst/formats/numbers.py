@@ -21,7 +21,7 @@ STRIP_BYTES = 16 * 2**20
 LAZY_BYTES = 256 * 2**20
 """Up to this size numbers are read into memory and their checksum is verified.
 
-Larger ones are read where they are looked at.
+Larger ones are read on demand.
 """
 DEFLATE_RATIO = 1040
 """No deflate stream grows by more than 1032 times (RFC 1951), so a file that declares more lies."""

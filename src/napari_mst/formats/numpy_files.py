@@ -62,7 +62,7 @@ from napari_mst.formats.numbers import (
 
 # The header of every member is read: of no more than this many.
 _MOST_MEMBERS = 1000
-# A record is far smaller; more is taken for damage.
+# A record is far smaller; more means damage.
 _TEXT_BYTES = 64 * 2**20
 
 

@@ -21,7 +21,7 @@ _DATE = slice(24, 36)  # bytes of the date in the header of a profile: ICC.1:202
 
 
 def check_picture_target(path: Path, *, overwrite: bool = False) -> None:
-    """Refuse now what `write_picture` would refuse later. Raises `SaveError`."""
+    """Refuse a *path* that `write_picture` would refuse later. Raises `SaveError`."""
     if path.suffix.lower() != PICTURE:
         raise SaveError(
             f"Expected a file name ending in {PICTURE}, got {shown(path.name)!r}. Choose another."

@@ -1,4 +1,4 @@
-"""The answers of a person to what a cube file leaves open: one set for every format and command."""
+"""The user's answers to the questions of a cube file, for every format and command."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path

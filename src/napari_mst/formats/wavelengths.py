@@ -110,8 +110,8 @@ _FROM_TO = r"(\d+(?:\.\d*)?)\s*-\s*(\d+(?:\.\d*)?)"
 def typed_wavelengths(text: str, unit: str, bands: int) -> Doubles:
     """The wavelengths in nm that a person typed for *bands* bands, with numbers in *unit*.
 
-    They are the first and the last with a hyphen between them, or all of them.
-    Raises `CubeError`, with a sentence for that person.
+    They are the first and the last with a hyphen between them, or all of them. Raises `CubeError`,
+    with a sentence for the user.
     """
     texts = text.replace(",", " ").split()
     if ends := re.fullmatch(_FROM_TO, text.strip()):

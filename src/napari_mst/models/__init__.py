@@ -1,4 +1,4 @@
-"""Models: `MODELS`, the cards of the known ones, and `load_model`."""
+"""Models: `MODELS`, the cards of the known models, and `load_model`."""
 
 from typing import TYPE_CHECKING, Any
 

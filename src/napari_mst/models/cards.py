@@ -22,7 +22,7 @@ WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the bundled weights files."""
 
 FACTOR = "factor"
-"""Name of the factors on what the colour leaves open, for photos without any error."""
+"""Name of the factors on the uncertainty that colour leaves, for photos without any error."""
 
 NOISE = "noise"
 """Name of the doubts, as shares of a spectrum, that noise adds: for uncompressed photos."""
@@ -302,7 +302,7 @@ _LISTED = {card.name: card for card in _CARDS if not card.tells_light}
 MODELS: Mapping[str, ModelCard] = MappingProxyType(_LISTED)
 """All models of cubes by name: the bundled ones, the default first, and the published one.
 
-The weights of the published one are for the user to bring. Behind it come the models of this
+Users bring the weights of the published model themselves. Behind it come the models of this
 session: those that `Model.of` made with a name.
 """
 
@@ -312,7 +312,7 @@ def model_for(
 ) -> str:
     """The name of the model for a photo, "" for none among *cards*.
 
-    It is the one rule of the window, the shell and Python.
+    The window, the command line and Python share this rule.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def model_for(
 
 
 def reason_for(model: str, exact_by: str) -> str:
-    """A sentence that says whether *model* is the one for such a photo; "" for other models."""
+    """A sentence that says whether *model* suits such a photo; "" for other models."""
     if model not in (PHOTOGRAPHED, RENDERED) or PHOTOGRAPHED not in MODELS:
         return ""
     if exact_by:

@@ -66,7 +66,7 @@ class _Made:
 class Model:
     """A network with its conventions.
 
-    `assumptions` are sentences for a person about what the file did not say. `compiled` is the
+    `assumptions` are sentences for the user about facts that the file lacks. `compiled` is the
     program of a bundled network for compiled kernels, without torch; None for others.
 
     Raises

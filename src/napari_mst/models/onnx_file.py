@@ -54,7 +54,7 @@ _OF_SIZES = (
 )
 """Operators by which graphs compute the sizes of maps."""
 _SIZES = 64
-"""Most numbers of what is taken for sizes."""
+"""Most numbers of an array that may hold sizes."""
 
 _MULTIPLE_KEY = "napari_mst.multiple"
 _MULTIPLES = [str(number) for number in range(1, 33)]
@@ -209,7 +209,7 @@ def _check_installed() -> None:
 
 
 def _fault(proto: "ModelProto") -> str:
-    """Return what *proto* should be, and what it is, as text; "" if it is harmless."""
+    """Return the expected and the actual content of *proto* as text; "" if it is harmless."""
     from onnx import AttributeProto, TensorProto
 
     graph = proto.graph

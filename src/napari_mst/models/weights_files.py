@@ -133,7 +133,7 @@ def _read_zip(data: bytes) -> dict[str, Tensor]:
 
 
 def _check_zip(data: bytes) -> None:
-    """Refuse what torch would take: wrong checksums, and bombs.
+    """Refuse wrong checksums and bombs, which torch accepts.
 
     A bomb is a compressed entry, or a call in a pickle that makes far more than the file holds.
     """

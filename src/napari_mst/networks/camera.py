@@ -1,7 +1,7 @@
 """A small network that is given the camera: linear RGB of any known response in, reflectance out.
 
-What a camera sees of a reflectance under an illuminant is one matrix, its response. Through it and
-what is common to measured reflectances, three values become the most likely spectrum: the best
+A camera under an illuminant turns reflectances into values by one matrix, its response. Through it
+and what is common to measured reflectances, three values become the most likely spectrum: the best
 linear (Wiener) estimate, which is the same network's start for every camera. A few layers refine
 it. They see the colour, the estimate in coordinates that do not depend on the camera (the principal
 components of reflectances), and the response in these same coordinates. So a camera that the
@@ -33,7 +33,7 @@ class CameraNetwork(OnePixel):
 
     `forward` takes (N, 3, H, W) linear, white-balanced RGB, 0 to 1 and beyond, and returns (N, B,
     H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel if above 1.
-    Negative light is taken as none.
+    Negative light counts as zero.
 
     Parameters
     ----------
@@ -145,6 +145,6 @@ def build_camera(state: Mapping[str, Tensor]) -> CameraNetwork:
         return CameraNetwork(state["factors"].to("meta"), len(state["of_colour.weight"]))
 
     network = loaded("camera network", make, state)
-    # What files do not hold was made without memory.
+    # Buffers that files do not hold were made without memory.
     network.forget()
     return network

@@ -1,4 +1,4 @@
-"""What the passes that have compiled kernels compute, as plain NumPy weights.
+"""The passes that have compiled kernels, as plain NumPy weights.
 
 A form is a pass's `local` without torch: kernels take their weights from it. `of` reads one from
 the weights of a file, by the beginning of their names. Letters: B bands, C channels, d = C / heads.
@@ -23,7 +23,7 @@ OFFSET = 1e-3
 """Linear light that is added where colours are divided by brightness."""
 
 BLACK = 0.003
-"""Light that is added before a power is taken, so that its slope at black is finite."""
+"""Light that is added before a power, so that the slope at black is finite."""
 
 NORM_EPS = 1e-12
 """The epsilon of torch.nn.functional.normalize, which the published code calls."""

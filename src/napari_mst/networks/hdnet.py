@@ -45,7 +45,7 @@ class DomainAttention(nn.Module):
         self.conv_up = near(channels // 2, channels, 1, bias=False)
 
     def add_to(self, passes: Chain, name: str) -> None:
-        """Add its passes, and what they need of the map before them."""
+        """Add its passes, and the statistics that they need of the map before."""
         passes[-1] = replace(passes[-1], statistic=self.sums, fold=self.weights, gathers=2)
         x, channels = passes.last, passes[-1].channels
         weighted = passes.add(

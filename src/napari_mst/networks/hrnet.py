@@ -21,7 +21,7 @@ _DENSE_BLOCKS = {"top": 1, "mid": 1, "bot": 2, "main": 4}
 """Dense blocks of each level, from an eighth of the photo to its full size."""
 
 _SHARE = 0.1
-"""The weight of a block in the sum with what it reads."""
+"""The weight of a block in the sum with its input."""
 
 
 class Residual(nn.ModuleDict):

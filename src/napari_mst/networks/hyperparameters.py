@@ -85,7 +85,7 @@ class Hyperparameters:
 
     @property
     def title(self) -> str:
-        """The name of the network for a person: with its attention, unless it is as published."""
+        """The display name of the network, with its attention unless that is as published."""
         return "MST++" if self.attention == "spectral" else f"MST++ with {self.kind.title}"
 
     @property

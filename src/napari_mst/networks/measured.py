@@ -195,7 +195,7 @@ def _error_of_parts(module: nn.Module, geometry: Geometry) -> float:
 
 def _parts(align: int, halo: int, size: int) -> Iterator[tuple[slice, slice, slice]]:
     """The part of a photo to read, the valid part of its result, and the place of that."""
-    # The first part begins one period in: what has twice the period shows there.
+    # The first part begins one period in, where a map of twice the period differs.
     yield slice(align, None), slice(halo, None), slice(align + halo, None)
     yield slice(None, size + halo), slice(None, size), slice(None, size)
 

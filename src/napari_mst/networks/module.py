@@ -13,7 +13,7 @@ from napari_mst.networks.network import Pass, Program
 
 
 class Network(nn.Module, ABC):
-    """A torch module that says its passes: all that the engine, the pipeline and models know of it.
+    """A torch module that lists its passes, which the engine and the pipeline run.
 
     `forward` is the program evaluated on whole maps, so both are one mathematics. A photo has
     `in_bands` channels, and a cube `out_bands` bands.

@@ -30,7 +30,7 @@ the pass may be off.
 """
 
 Folded = dict[str, Any]
-"""Statistics of whole maps by name, folded into what later passes use."""
+"""Statistics of whole maps by name, folded into the form that later passes use."""
 
 
 def _as_it_is(total: Any, _pixels: int) -> Any:
@@ -133,7 +133,7 @@ class Pass:
         return self.block is not None and bool(self.block._forward_hooks)
 
     def call_hooks(self, read: "Tensor", written: "Tensor") -> None:
-        """Call the forward hooks on its block; what they return is left out."""
+        """Call the forward hooks on its block, and ignore their results."""
         if self.block is not None:
             for key, hook in list(self.block._forward_hooks.items()):
                 # A hook that was registered with kwargs takes them between the two.
@@ -264,7 +264,7 @@ class Program:
         passes: list[Pass] = []
         wanted = {self.output.writes}
         for each in reversed(self.passes):
-            # What only passes have read that are left out is not wanted any more.
+            # Maps that only dropped passes have read are not needed any more.
             if each.writes in known or each.writes not in wanted:
                 continue
             reads = tuple(known.get(name, name) for name in each.reads)

@@ -62,7 +62,7 @@ class PixelwiseNetwork(OnePixel):
     """Three hidden layers of *width*; `forward` takes (N, 3, H, W) linear sRGB, 0 to 1 and beyond.
 
     It returns (N, B, H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel
-    if above 1. Negative light is taken as none.
+    if above 1. Negative light counts as zero.
     """
 
     def __init__(self, out_bands: int = 31, width: int = 64) -> None:

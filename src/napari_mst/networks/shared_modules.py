@@ -52,7 +52,7 @@ class Chain(list[Pass]):
 
 
 def near(before: int, after: int, side: int = 3, **options: Any) -> nn.Conv2d:
-    """A convolution whose result has the size of what it reads."""
+    """A convolution whose output has the size of its input."""
     return nn.Conv2d(before, after, side, padding=side // 2, **options)
 
 

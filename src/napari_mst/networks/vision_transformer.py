@@ -120,7 +120,8 @@ class VisionTransformer(Network):
         self.cls_token = nn.Parameter(torch.zeros(1, 1, features))
         patches = math.prod(hyperparameters.sides) // hyperparameters.patch**2
         positions = torch.empty(1, patches + 1, features)
-        # To fill what has no memory would make torch import its compiler, which takes two seconds.
+        # Filling tensors without memory would make torch import its compiler, which takes two
+        # seconds.
         is_empty = positions.is_meta
         self.pos_embed = nn.Parameter(positions if is_empty else positions.normal_(std=_SPREAD))
         self.blocks: Any = nn.ModuleList(

@@ -100,7 +100,7 @@ def open_image(file: BinaryIO | Path) -> Image.Image:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Any error of a decoder that reads *path* as one that says what to do."""
+    """Turn any error of a decoder that reads *path* into one that says what to do."""
     try:
         yield
     except PhotoError:
@@ -147,7 +147,7 @@ def zarr_image(path: Path) -> Any:
             "Expected zarr, which reads Zarr folders, got no such package. "
             "Install it: pip install 'napari-mst[zarr]'."
         ) from error
-    except Exception as error:  # what zarr raises depends on its version and on what is damaged
+    except Exception as error:  # zarr's errors depend on its version and on the damage
         raise PhotoError(
             "Expected the image of an OME-Zarr or an array, got neither. Check the folder."
         ) from error
@@ -288,7 +288,7 @@ def _head(path: Path) -> Iterator[tuple[tifffile.TiffPage | Image.Image, BinaryI
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No warnings of decoders: what they mean becomes a note, or an error."""
+    """Silence warnings of decoders; a note or an error says the same."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

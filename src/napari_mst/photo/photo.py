@@ -1,4 +1,4 @@
-"""Photos: files and arrays of any depth and layout, kept as stored, with all that was assumed.
+"""Photos: files and arrays of any depth and layout, kept as stored, with all assumptions.
 
 Letters: H rows, W columns, C channels.
 
@@ -218,7 +218,7 @@ class Photo:
     def _of(
         cls, image: Array, encoding: Encoding | None, full_scale: float | None, notes: list[str]
     ) -> Self:
-        """The photo that *image* is; all that is assumed is added to the *notes*."""
+        """The photo in *image*; assumptions are added to the *notes*."""
         pixels, scale, valid, is_light = interpret(image, full_scale, encoding, notes)
         encoding = encoding or ("linear" if is_light else "srgb")
         # Of 8 bits even where they were stored in a wider type.
@@ -297,7 +297,7 @@ class Photo:
         return float(np.float32(low) / scale), float(np.float32(high) / scale)
 
     def cropped(self, rectangle: Rectangle) -> Self:
-        """The pixels of *rectangle*: a view, which means what the whole photo means.
+        """The pixels of *rectangle*: a view with the meaning of the whole photo.
 
         Raises
         ------
@@ -358,7 +358,7 @@ class Photo:
     def reduced(self, pixels: int, progress: Progress = NO_PROGRESS) -> Self:
         """The photo averaged down to about *pixels* pixels, in linear light.
 
-        Each pixel is the mean of the valid part of what it covers.
+        Each pixel is the mean of the valid pixels that it covers.
 
         Raises
         ------

@@ -29,7 +29,7 @@ def whole_series(tif: "TiffFile") -> list["TiffPageSeries"]:
 
 
 def _check_files(tif: "TiffFile") -> None:
-    """Refuse *tif* if its XML names a file that is not the one it says, before any is opened."""
+    """Refuse *tif* if its XML points to other files that do not fit, before any is opened."""
     root = _root(tif)
     whole = root.find("{*}BinaryOnly")
     if whole is not None:

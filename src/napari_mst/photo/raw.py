@@ -63,7 +63,7 @@ class Shot:
 
     @property
     def title(self) -> str:
-        """The camera for a person, with its brand once."""
+        """The display name of the camera, with its brand once."""
         brand = next(iter(self.make.split()), "")
         names_itself = self.model.lower().startswith(brand.lower())
         name = self.model if names_itself else f"{brand} {self.model}"
@@ -180,7 +180,7 @@ def _refusal(got: str, advice: str) -> PhotoError:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Errors of LibRaw as ones that say what to do."""
+    """Turn errors of LibRaw into errors that say what to do."""
     rawpy = _rawpy()
     try:
         yield

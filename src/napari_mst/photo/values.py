@@ -1,7 +1,7 @@
 """Arrays of any layout as pixels with their channels last, and the meaning of stored values.
 
-That is which of them stands for 1, and which pixels are unknown. Every guess becomes a note for a
-person. Letters: H rows, W columns, C channels.
+That is which of them stands for 1, and which pixels are unknown. Every guess becomes a note for the
+user. Letters: H rows, W columns, C channels.
 
 `full_scale` is the stored value that stands for 1.0:
 
@@ -69,7 +69,8 @@ def _on_disk(source: Any) -> Array:
 def channels_last(array: Array, notes: list[str]) -> Array:
     """*array* as (H, W) or (H, W, C).
 
-    Where the first and the last axis could both be channels, the last is taken, which *notes* say.
+    Where the first and the last axis could both be channels, the last one counts, with a note in
+    *notes*.
     """
     while array.ndim > 3 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))
@@ -118,7 +119,7 @@ _UINT8 = np.iinfo(np.uint8).max
 _UINT16 = np.iinfo(np.uint16).max
 _TWELVE_BITS = 4095
 
-# The largest float at which 1 is taken for full scale: an overshoot of sharpening changes nothing.
+# The largest float for a full scale of 1: an overshoot of sharpening changes nothing.
 _OVERSHOOT = 2.0
 _SAMPLES = 1_000_000
 AS_CODES = "Float values were taken as sRGB-encoded, not as linear light."
@@ -128,7 +129,7 @@ AS_LIGHT = "They were taken as linear light: sRGB has no such values."
 def interpret(
     image: Array, full_scale: float | None, encoding: str | None, notes: list[str]
 ) -> tuple[Array, float, Mask | None, bool]:
-    """The meaning of *image*, (H, W) or (H, W, C); all that is assumed is appended to *notes*.
+    """The meaning of *image*, (H, W) or (H, W, C); assumptions are appended to *notes*.
 
     If full scale or encoding is None, it is guessed.
 
@@ -193,7 +194,7 @@ def _supported_dtype(image: Array, notes: list[str]) -> Array:
     if kind == "b":
         return image * np.uint8(_UINT8)
     if kind == "f":
-        # What is too large for float32 becomes infinite, and is left out with such pixels.
+        # Numbers too large for float32 become infinite, and are left out with such pixels.
         with np.errstate(over="ignore"):
             return image.astype(np.float32, copy=False)
     if kind == "u" and image.dtype.itemsize <= 2:

@@ -29,7 +29,7 @@ _PIXEL_BYTES = 128
 # Numbers of ITU-T H.273: matrices, and how FFmpeg's swscale calls them.
 _MATRICES = {1: 1, 4: 4, 5: 5, 6: 5, 7: 7, 9: 9}
 _UNTAGGED = 2
-# Players take an untagged matrix for BT.709 from these columns and rows on, below for BT.601.
+# Players assume BT.709 for an untagged matrix from these columns and rows on, BT.601 below.
 _HD = (1280, 577)
 _LINEAR, _PQ, _HLG = 8, 16, 18
 # Curves that every player replaces by the curve of the screen: BT.709 and its kin.
@@ -105,7 +105,7 @@ def _frames(
     sandbox.limit_memory(sandbox.ROOM_BYTES + _PIXEL_BYTES * context.width * context.height)
     # With more threads, errors would come with later packets.
     context.thread_count = 1
-    # FFmpeg would guess what damage hides.
+    # FFmpeg would guess damaged parts.
     context.options = {"err_detect": "explode"}
     fault, number = "", 0
     for packet in container.demux(stream):

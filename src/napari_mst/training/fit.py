@@ -44,7 +44,7 @@ def pixelwise_network() -> PixelwiseNetwork:
 def start_network(
     settings: FitSettings, pixelwise: PixelwiseNetwork | CameraNetwork | None = None
 ) -> RefiningMSTPlusPlus:
-    """A network that gives what *pixelwise* gives to within a few thousandths, and keeps it.
+    """A network that equals *pixelwise* to within a few thousandths, and keeps it.
 
     By default that is the bundled pixelwise network. Its first weights are drawn by the seed.
     """
@@ -73,7 +73,7 @@ class FitProgress(NamedTuple):
     waiting: float = 0.0
 
     def __str__(self) -> str:
-        """One line for a person."""
+        """One line of progress."""
         losses = f"loss {self.loss:.4f}  held-out {self.held_out:.4f}"
         pace = f"{self.seconds:.3f} s/step  {self.photos:.1f} photos/s"
         return f"step {self.step}  {losses}  {pace}  {self.waiting:.0%} waiting for photos"
@@ -232,16 +232,16 @@ class Fit:
         return loss.detach()
 
     def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor, step: int) -> Tensor:
-        """The error against what the pixelwise network gives for the photo without noise and JPEG.
+        """The error against the pixelwise estimate for the photo without noise and JPEG.
 
-        The distance to the cube itself is for the most part what no network can know. It would
-        drown what the surroundings show: so it counts for the cubes of a user only. The error is a
-        share of the one that noise and JPEG make: so a clean photo counts as much as a bad one in
-        the end, and less at the beginning (`FitSettings.tolerance_at`).
+        Most of the distance to the cube itself is beyond any network. It would drown the
+        information of the surroundings, so it counts only for a user's cubes. The error is relative
+        to the error from noise and JPEG, so a clean photo counts as much as a bad one in the end,
+        and less at the beginning (`FitSettings.tolerance_at`).
         """
         colours = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
         if not hasattr(self.network, "pixelwise"):
-            # Encoded, all that is negative is black, which says nothing of the way to the light.
+            # Encoded, all negative light is black, which has no gradient towards the light.
             negative = estimates.clamp_max(0).abs().mean()
             loss = reconstruction_loss(estimates, cubes, self.response, colours)
             return loss.mean() + negative
@@ -272,7 +272,7 @@ class Fit:
             gradient.copy_(shared.view_as(gradient))
 
     def save_checkpoint(self) -> None:
-        """Write all that the fit needs to go on from here to its checkpoint."""
+        """Write the checkpoint from which the fit can go on."""
         state = {name: getattr(self, name) for name in _NUMBERS}
         state |= {name: getattr(self, name).state_dict() for name in _MODULES}
         # A run that is stopped while it saves leaves the checkpoint before.

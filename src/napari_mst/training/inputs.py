@@ -42,7 +42,7 @@ HELD_OUT_CAMERAS = (
 
 D65_KELVIN = 6504.0
 MID_GREY = 0.18
-"""Linear light at which a tone curve turns: what photographers expose for."""
+"""Linear light at the pivot of a tone curve, which photographers expose for."""
 
 _FULL = 65535
 

@@ -128,7 +128,7 @@ def _bands_between(cube: SpectralCube, name: str) -> Indices:
 
 
 def _guessed_scale(dtype: DType, name: str) -> tuple[float, tuple[str, ...]]:
-    """The stored value that is taken for reflectance 1, and a note about it."""
+    """The stored value that stands for reflectance 1, and a note about it."""
     if dtype.kind == "f":
         return 1.0, ()
     if dtype.kind != "u":

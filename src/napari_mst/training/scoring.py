@@ -206,7 +206,7 @@ def grouped(scores: Iterable[Score]) -> list[list[Score]]:
 
 
 def table(scores: Sequence[Score]) -> str:
-    """The scores for a person: under the name of each input one line for each method and scene."""
+    """The scores as text: under the name of each input one line for each method and scene."""
     lines = []
     kind = ""
     for each in scores:

@@ -1,4 +1,4 @@
-"""The settings of a training: what a model learns from, and how.
+"""The settings of a training: its data and its schedule.
 
 `napari-mst train --help` reads them, so this file imports no torch.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """A training to run: where it starts, what it learns from, and the weights that it writes.
+    """A training to run: its start, its data, and the weights that it writes.
 
     Attributes
     ----------

@@ -142,7 +142,7 @@ def _new(name: str, settings: FitSettings) -> Network:
 
 
 def _card(plan: TrainingPlan, settings: FitSettings, source: TrainingSource, fit: Fit) -> ModelCard:
-    """The card of the model: what it is for, and what made it."""
+    """The card of the model: its purpose and its origin."""
     photos, domain = "sRGB photos", "8-bit sRGB photos"
     if plan.camera != SRGB:
         photos = domain = f"linear, white-balanced RGB of {Path(plan.camera).stem}"

@@ -50,7 +50,7 @@ NEAR = 2.0
 """Angle in degrees between two whites up to which one candidate stands for both."""
 
 FAR = 10.0
-"""Angle in degrees between the white of an sRGB photo and D65 from which on it is worth a word.
+"""Least angle in degrees between the white of an sRGB photo and D65 that deserves a note.
 
 Twice the doubt of the estimate (`LightEstimate.spread`) is added, since cameras balance most photos
 well. Of 108 photos of real scenes in nine lights, 58 were estimated to be that far, none of the 12
@@ -339,7 +339,7 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
 
 
 def _narrowed(probabilities: Doubles, ratios: Doubles) -> tuple[Doubles, Doubles]:
-    """The *probabilities* (K,), given the *ratios* (K, n, 3) of what each light shows to what is.
+    """The *probabilities* (K,), given the *ratios* (K, n, 3) of shown colours to true ones.
 
     What no light gives alone, a mixture of lights does. Its shares (K,) come with them, from
     non-negative least squares held to the probabilities.

@@ -184,7 +184,7 @@ class KnownLights:
 
 @functools.cache
 def light_table(without: str = "") -> KnownLights:
-    """All known lights, but not the one of the name *without*."""
+    """All known lights but the one called *without*."""
     lights = {name: light for name, light in known_lights().items() if name != without}
     families, powers = (np.array(each) for each in zip(*lights.values(), strict=True))
     whites = powers.astype(np.float32) @ common_response()
@@ -195,7 +195,7 @@ CHANNELS = 18
 """Channels of the picture that the network is given."""
 
 CLIPPED = 0.99
-"""Share of the full scale from which on a value counts as clipped."""
+"""Least share of the full scale of a clipped value."""
 
 # Powers of means: grey world (1), shades of grey, and one that only the brightest parts count in.
 _GREY_WORLD = 1
@@ -270,7 +270,7 @@ def picture(means: CellColours, brightest: CellColours) -> tuple[ArrayOrTensor, 
     colour, and three other guesses of the white relative to it. Beside it is the mean colour (N, 2)
     itself, to which the answer is relative: logarithmic ratios of the bright parts' mean.
 
-    Cells that are not known, as clipped ones, look black and grey.
+    Unknown cells, such as clipped ones, are black and grey.
     """
     white = _white(means.references)
     mean_colour = _shades_of_grey(brightest.references, _SHADES)

@@ -203,7 +203,7 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
 def in_envi(cube: SpectralCube) -> SpectralCube:
     """*cube* with the fields of an ENVI header for its own georeference.
 
-    The cube's history says what those cannot hold (see `with_losses`).
+    The cube's history lists the facts that those cannot hold (see `with_losses`).
     """
     georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
     if georeference is None:
@@ -248,7 +248,7 @@ def read_from_envi(
 
 
 def with_losses(cube: SpectralCube, lost: Sequence[str]) -> SpectralCube:
-    """*cube* whose history says what of its georeference is *lost* in the file that is saved.
+    """*cube* whose history says which part of its georeference is *lost* in the saved file.
 
     Saving it warns as well.
     """

@@ -121,7 +121,7 @@ class Header:
 
     @property
     def is_ours(self) -> bool:
-        """True if we wrote the header, or the one that it was made from."""
+        """True if we wrote the header, or the header that it was made from."""
         return any(key.startswith(OWN) for key in self.fields)
 
     @property
@@ -351,7 +351,7 @@ def _may_be_data(entry: Path, header: Path) -> bool:
     stem = header.stem.casefold()
     name = entry.name.casefold()
     is_named = name == stem or name.startswith(f"{stem}.")
-    # GDAL writes `name.aux.xml`, with statistics, beside what it reads.
+    # GDAL writes `name.aux.xml`, with statistics, beside the files that it reads.
     is_other_kind = entry.suffix.lower() in (".hdr", ".xml")
     if not is_named or is_other_kind or not entry.is_file():
         return False

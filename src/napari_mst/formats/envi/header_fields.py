@@ -51,7 +51,7 @@ def described(
 def scaled_by(
     header: Header, stored: Numbers, fields: Mapping[str, Any]
 ) -> tuple[Numbers, dict[str, Any], str, list[str]]:
-    """The numbers that *header* means by the *stored* (B, H, W) ones: see `described`."""
+    """The physical numbers of the *stored* (B, H, W) ones, by *header*: see `described`."""
     stored, doubts = magnitude(stored)
     scaling: dict[str, Any] = {key: header.numbers(key) for key in SCALING if key in header.fields}
     if FACTOR in scaling:

@@ -1,7 +1,7 @@
 """ENVI rasters: reading every data type, byte order and interleave; writing BSQ, little-endian.
 
-The data file is a flat run of numbers: a large one is read where somebody looks at it. No value of
-a cube can break a header that is written; `header` says how they are encoded and sealed.
+The data file is a flat run of numbers; a large one is read on demand. No value of a cube can break
+a header that is written; `header` says how they are encoded and sealed.
 
 Letters: B bands, H rows, W columns.
 """
@@ -103,7 +103,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
 def steadily(
     path: Path, targets: tuple[Path, Path], read: Callable[[Header, Path], Contents]
 ) -> Contents:
-    """Returns what *read* makes of the header and its file at or beside *path*.
+    """Returns the result of *read* for the header at or beside *path* and its file.
 
     A save renames the data and the header, its *targets*, one after the other. If the header is the
     same before and after, the data that were read in between belong to it. Raises `CubeFileError`.
@@ -273,7 +273,7 @@ def sealed(fields: dict[str, object], crc: str) -> str:
 def braced(items: Iterable[str], width: int = 8) -> str:
     """*items* in braces, *width* on a line.
 
-    A continued line starts with a space, so that none can be taken for a comment.
+    A continued line starts with a space, so that it is never read as a comment.
     """
     texts = list(items)
     lines = [", ".join(texts[start : start + width]) for start in range(0, len(texts), width)]

@@ -134,7 +134,7 @@ def _header_text(library: Curves, values: Floats) -> str:
     rows, columns = values.shape
     layout = DataLayout(bands=1, rows=rows, columns=columns, dtype=values.dtype)
     names = (percent_encode(title_of(record), ",") for record in library.records)
-    # Empty fields read back as what is missing.
+    # Missing facts are empty fields.
     records = [{key: text for key, text in record.items() if text} for record in library.records]
     fields = {
         **layout_fields(layout, KIND),

@@ -74,7 +74,7 @@ HDF5_PART = f"{OWN}_hdf5"
 def add_version_5(
     file: Any, start: int, shape: tuple[int, ...], dtype: DType, others: Mapping[str, Any]
 ) -> None:
-    """Make the HDF5 *file*, whose last bytes from *start* on are `cube`, one of version 5 as well.
+    """Make the HDF5 *file*, which ends with `cube` from *start* on, a version 5 file too.
 
     Before `cube` is room for its header. A variable of bytes covers the rest of the HDF5 file, and
     the *others* are appended.
@@ -355,7 +355,7 @@ def _table(item: Any) -> Array:
 
 
 def _check_stored(path: Path, item: Any) -> list[str]:
-    """Compare what is stored of a dataset with its shape, and give a warning about absent chunks.
+    """Compare the stored chunks of a dataset with its shape, and warn about absent ones.
 
     Raises `CubeFileError` if nothing was ever written, or the index of its chunks is damaged.
     """

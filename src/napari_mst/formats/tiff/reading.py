@@ -1,7 +1,7 @@
 """Reading TIFF stacks of bands, written by us, GDAL, ImageJ, OME and others.
 
-Files may be damaged: what tifffile raises, only logs or overlooks becomes one kind of error. An
-ENVI header beside a TIFF (`file type = TIFF`, or written by hand as for a raster) describes its
+Files may be damaged: faults that tifffile raises, only logs or overlooks become one kind of error.
+An ENVI header beside a TIFF (`file type = TIFF`, or written by hand as for a raster) describes its
 bands and numbers.
 
 Letters: B bands, H rows, W columns.
@@ -128,7 +128,7 @@ def read_tiff(
     return described_cube(data, description, [*warnings, *doubts])
 
 
-_FEWEST = 3  # pages of one size that are taken for bands
+_FEWEST = 3  # pages of one size that count as bands
 
 
 def _with_header(
@@ -269,7 +269,7 @@ def _layout(
 
 
 COMPRESSION_RATIO = 1500
-"""The most that we let a compressed image grow; one that declares more is taken for damage."""
+"""Largest compression ratio; an image that declares more is damaged."""
 SMALL_BYTES = 64 * 2**20
 """An image of this size is harmless, however much its file is compressed."""
 # The tags without which numbers are read as others: sizes, types, places and compression
@@ -294,7 +294,7 @@ def opened(path: Path) -> Iterator["TiffFile"]:
     damage: list[str] = []
 
     def listen(record: logging.LogRecord) -> bool:
-        """Keep what tifffile only logs: pages and tags that lie beyond the end of the file."""
+        """Keep faults that tifffile only logs: pages and tags beyond the end of the file."""
         text = record.getMessage()
         if _DAMAGE.search(text):
             damage.append(text)

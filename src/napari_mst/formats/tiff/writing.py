@@ -71,7 +71,7 @@ def gdal_xml(cube: SpectralCube) -> bytes:
 def describe(tif: "TiffFile", path: Path) -> Description:
     """The description in *tif*: our sealed record, else the first source that knows about bands.
 
-    GDAL keeps beside the file at *path* what it does not write into it. Raises `CubeFileError`.
+    GDAL keeps some facts beside the file at *path*. Raises `CubeFileError`.
     """
     tags = _tags(tif)
     gdal = seen_by_gdal(tags)
@@ -233,7 +233,7 @@ def scaling_of(tif: "TiffFile", path: Path, bands: int) -> dict[str, Any]:
 def _from_ome(root: ElementTree.Element) -> Description:
     channels = root.findall(".//{*}Channel")
     wavelengths = [channel.get("EmissionWavelength", "") for channel in channels]
-    # nm is what the OME schema takes where a file names no unit.
+    # The OME schema defaults to nm.
     unit = channels[0].get("EmissionWavelengthUnit", "nm") if channels else ""
     names = [channel.get("Name", "") for channel in channels]
     return Description(wavelengths if all(wavelengths) else (), unit, names)
@@ -334,7 +334,7 @@ def _write(
 def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:
     """*cube*, and its georeference as tags for tifffile.
 
-    The cube's history says what the tags cannot hold (see `with_losses`).
+    The cube's history lists the facts that the tags cannot hold (see `with_losses`).
     """
     georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
     if georeference is None:

@@ -76,7 +76,7 @@ def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
 def absent_chunks(path: Path, array: Any) -> list[str]:
     """A warning where chunks of *array* are absent.
 
-    Many programs leave out chunks that hold nothing but zeros. They look the same as lost ones.
+    Many programs leave out chunks that hold nothing but zeros. They look like lost chunks.
     """
     stored, count = stored_chunks(path, array)
     if stored == count:
@@ -97,15 +97,15 @@ def _is_chunk(key: str, array: Any, grid: Sequence[int]) -> bool:
 
 
 def steadfast(path: Path, array: Any, *, is_sealed: bool) -> Callable[[Any], Any]:
-    """Returns what gives the numbers of *array* at a key, while the array is the one opened now.
+    """Returns a function from a key to the numbers of *array*, while it stays the same.
 
     A save to the same folder would otherwise mix chunks of another cube into an open layer. The
     metadata of a sealed array hold the checksum of its numbers: as long as they are the same, so
     are the numbers. A foreign array has no checksum, so it counts as another one as soon as its
     metadata are written again.
 
-    What is returned raises `CubeFileError` if the numbers are damaged or another cube was saved
-    there, and `OutOfMemory`.
+    The function raises `CubeFileError` if the numbers are damaged or another cube was saved there,
+    and `OutOfMemory`.
     """
     file = path / array.path / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
 

@@ -147,7 +147,7 @@ def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType, fill: fl
         # and `crc32c` beside it GDAL refuses.
         compressors=[ZstdCodec(level=_LEVEL, checksum=True)],
         dimension_names=("t", "wavelength", "y", "x")[-len(shape) :],
-        # By default zarr leaves out chunks of zeros, and they would look like lost ones.
+        # By default zarr leaves out chunks of zeros, which would look like lost chunks.
         config={"write_empty_chunks": True},
     )
 

@@ -220,7 +220,7 @@ class FeedForward(nn.Module):
 
 
 class FullFeedForward(FeedForward):
-    """Three full convolutions, as a text has them: the one in the middle is not depthwise."""
+    """Three full convolutions, as in a paper's text: the middle one is not depthwise."""
 
     def __init__(self, channels: int, expansion: int = 4) -> None:
         super().__init__(channels, expansion)
@@ -257,7 +257,7 @@ class SpectralAttentionBlock(nn.Module):
 
     @property
     def channel_attention(self) -> SpectralAttention:
-        """The attention between channels: all that this block has."""
+        """The attention between channels, the only one in this block."""
         return self.attention
 
     def channel_input(self, x: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ class TransformerBlock(nn.Module):
         return self.perceived(x + self.attention(self._over_channels(self.norm_attention, x)))
 
     def perceived(self, x: Tensor) -> Tensor:
-        """The second half: what has attended, plus its perceptron; the shape stays."""
+        """The second half: the attended features plus their perceptron; the shape stays."""
         normal = self._over_channels(self.norm_perceptron, x)
         return x + self._over_channels(self.perceptron, normal)
 
