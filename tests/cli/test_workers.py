@@ -64,7 +64,7 @@ class Making:
         folder = self.marks / "marks" / job.name
         folder.mkdir(parents=True, exist_ok=True)
         starts = len(list(folder.iterdir()))
-        (folder / f"{starts}").touch()
+        (folder / f"{starts} {os.getpid()}").touch()
         if job.name == "deadly" and starts < self.times:
             os.kill(os.getpid(), signal.SIGKILL)
         if job.name == "faulty":
@@ -180,15 +180,15 @@ def pretend(package: str, version: str | None) -> None:
     """Have a worker say that it has another *version* of a *package*, or other weights."""
     versions: Any = import_module("distributed.versions")
     known = versions._version_cached
-    versions.before = known, cluster.weights_sha256
+    versions.before = known, cluster.installed
     if package == "weights":
-        cluster.weights_sha256 = lambda: "other"
+        cluster.installed = lambda: "other"
     versions._version_cached = lambda name: version if name == package else known(name)
 
 
 def stop_pretending() -> None:
     versions: Any = import_module("distributed.versions")
-    versions._version_cached, cluster.weights_sha256 = versions.before
+    versions._version_cached, cluster.installed = versions.before
 
 
 @pytest.mark.parametrize(
@@ -202,15 +202,62 @@ def stop_pretending() -> None:
     ids=["of-ours", "without-ours", "of-dask", "other-weights"],
 )
 def test_workers_that_would_make_other_cubes_are_refused(
-    client: Any, package: str, version: str | None, message: str
+    client: Any, photo: Path, tmp_path: Path, package: str, version: str | None, message: str
 ) -> None:
     client.run(pretend, package, version)
     try:
         with pytest.raises(ClusterError, match=message):
-            cluster.check_versions(client)
+            cluster.check_workers(client, tmp_path, photo)
     finally:
         client.run(stop_pretending)
-    cluster.check_versions(client)
+    cluster.check_workers(client, tmp_path, photo)
+
+
+OTHER_VERSION = "import napari_mst; napari_mst.__version__ = '0.0.9'"
+MISSING = "import sys; sys.modules['napari_mst'] = None"
+OTHER_WEIGHTS = "import napari_mst.batch.cluster as ours; ours.installed = lambda: 'other'"
+
+
+@pytest.mark.parametrize(
+    ("program", "version", "message"),
+    [
+        (OTHER_VERSION, "0.0.9", "Expected napari-mst 0.1.0 on all workers, got 0.0.9 on tcp://"),
+        (MISSING, None, "Expected napari-mst 0.1.0 on all workers, got none on tcp://"),
+        (OTHER_WEIGHTS, "0.1.0", "Expected the weights of models that this computer has, got o"),
+    ],
+    ids=["of-ours", "without-ours", "other-weights"],
+)
+def test_a_worker_that_joins_late_and_would_make_other_cubes_ends_the_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    version: str | None,
+    message: str,
+) -> None:
+    """The late worker starts with another program, as if on another computer."""
+    (tmp_path / "sitecustomize.py").write_text(f"""if True:
+        import sys
+        if "multiprocessing" in " ".join(sys.orig_argv):
+            import distributed.versions as versions
+            pretended, known = {{"napari-mst": {version!r}}}, versions._version_cached
+            versions._version_cached = lambda name: pretended.get(name, known(name))
+            {program}""")
+    making = Making(tmp_path)
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, protocol="tcp", dashboard_address=":0"
+        ) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+    ):
+        ended = making.ended(client, "first", "endless", "late", "later")
+        assert next(ended).error is None
+        monkeypatch.setenv("PYTHONPATH", paths)
+        workers.scale(2)
+        client.wait_for_workers(2, timeout=60)
+        with pytest.raises(ClusterError, match=message):
+            list(ended)
+    assert len({mark.name for mark in (tmp_path / "marks").rglob("0 *")}) == 1
 
 
 def test_workers_that_do_not_see_the_folder_or_the_photo_are_refused(

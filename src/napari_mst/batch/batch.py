@@ -19,7 +19,6 @@ from napari_mst.base.errors import NapariMstError, PhotoError, shown
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.batch.jobs import (
     BatchJob,
-    Report,
     check_outputs,
     claimed,
     damaged,
@@ -36,6 +35,14 @@ CubesOf = Callable[[BatchJob, set[Path], Progress], Iterable[tuple[Path, Spectra
 
 HistoryOf = Callable[[Path, str], Provenance]
 """The history that the cube of a photo file of this sha256 has in this run."""
+
+
+Todo = deque[tuple[BatchJob, bool]]
+"""The jobs that are left, and whether each waits for another run that makes it."""
+
+
+class ClaimedByAnother(NapariMstError):
+    """Another run is making the cubes of a job."""
 
 
 class Outcome(NamedTuple):
@@ -77,18 +84,21 @@ class Batch:
         *,
         waits: bool = True,
         room: str | None = None,
-    ) -> bool:
+    ) -> None:
         """Make the outputs of *job* that are not done, with local copies of URLs below *room*.
 
-        Returns False if another run is making them, and this one does not wait.
+        Raises
+        ------
+        ClaimedByAnother
+            If another run is making them, and this one does not wait.
         """
         progress.check()
         with staged(job, room) as here:
             claim = claimed(here, progress, waits=waits) if self.goes_on else nullcontext(True)
             with claim as is_ours:
-                if is_ours:
-                    self._write(here, progress)
-                return is_ours
+                if not is_ours:
+                    raise ClaimedByAnother("Another run is making it.")
+                self._write(here, progress)
 
     def _write(self, job: BatchJob, progress: Progress) -> None:
         # Another run may have finished some outputs since they were looked at.
@@ -131,9 +141,3 @@ def staged(job: BatchJob, room: str | None = None) -> Iterator[BatchJob]:
         before = stamps(folder)
         yield replace(here, target=target, bands=tuple(bands))
         upload(folder, job.target.parent, before)
-
-
-def later(todo: deque[tuple[BatchJob, bool]], job: BatchJob, report: Report) -> None:
-    """Have *job*, which another run is making, looked at again at the end of *todo*."""
-    report(f"note: {job.name}: another run is making it; it is looked at again at the end")
-    todo.append((job, True))

@@ -1,8 +1,8 @@
 """Workers of dask.distributed that make the cubes of a batch: on this computer, or on a cluster.
 
-A plugin takes the batch, with its model, to each worker once, also to those that come later. Jobs
-follow one by one, so that a worker that dies costs one photo, and the scheduler of a million photos
-holds few tasks.
+A plugin takes the batch, with its model, to each worker once, also to those that come later. As
+many jobs as the workers have threads follow it, so that a worker that dies costs one photo, and the
+scheduler of a million photos holds few tasks.
 """
 
 import hashlib
@@ -13,10 +13,10 @@ import signal
 import threading
 import time
 import warnings
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import replace
+from importlib.metadata import version
 from importlib.resources import files as files_of_package
 from io import StringIO
 from pathlib import Path
@@ -36,10 +36,11 @@ from distributed import (
 )
 from distributed.utils import silence_logging_cmgr
 
+from napari_mst import __version__
 from napari_mst.base.errors import Cancelled, ClusterError, NapariMstError, SaveError, shown
 from napari_mst.base.memory import free_host_memory
 from napari_mst.base.progress import Progress
-from napari_mst.batch.batch import Batch, Outcome, later
+from napari_mst.batch.batch import Batch, Outcome, Todo
 from napari_mst.batch.jobs import BatchJob, Report, absolute
 from napari_mst.batch.storage import is_there, marked, named, url_of
 
@@ -72,13 +73,12 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
     Raises
     ------
     ClusterError
-        If it does not answer, has no worker, or runs other versions than this process.
+        If it does not answer, or has no worker.
     """
     # dask would write pages about a worker that dies; our lines are one sentence.
     with silence_logging_cmgr(logging.CRITICAL):
         if not workers:
             with _client_of(scheduler) as client:
-                check_versions(client)
                 info = client.scheduler_info()["workers"].values()
                 limits = [worker["memory_limit"] for worker in info if worker["memory_limit"]]
                 yield client, int(SHARE * min(limits)) if limits else None
@@ -96,6 +96,7 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
                 security=Security.temporary(),
                 dashboard_address="127.0.0.1:0",
                 silence_logs=logging.CRITICAL,
+                plugins=(_Undisturbed(),),
                 scheduler_kwargs={"allowed_failures": TRIES - 1},
             ) as cluster,
             # dask of the same program, as xarray's, is not to use it.
@@ -140,8 +141,27 @@ def _client_of(scheduler: str) -> Client:
     return client
 
 
-def check_versions(client: Client) -> None:
-    """Refuse workers that would make other cubes, or none. Raises `ClusterError`."""
+def check_workers(client: Client, folder: Path, photo: Path) -> None:
+    """Refuse workers that would make other cubes, or do not see the *folder* or the *photo*.
+
+    Raises
+    ------
+    ClusterError
+        If there is one.
+    """
+    _check_versions(client)
+    with marked(absolute(folder)) as mark:
+        for path, place in ((mark, folder), (absolute(photo), photo)):
+            for who, is_seen in client.run(is_there, path).items():
+                if not is_seen:
+                    raise ClusterError(
+                        f"Expected every worker to see {shown(named(place))}, got none on {who}. "
+                        "Mount it there, or use object storage."
+                    )
+
+
+def _check_versions(client: Client) -> None:
+    # A worker without this package answers only what dask itself asks.
     versions: Any = client.get_versions(packages=["napari-mst"])
     ours = versions["client"]["packages"]
     others = {"the scheduler": versions["scheduler"], **versions["workers"]}
@@ -153,199 +173,161 @@ def check_versions(client: Client) -> None:
                     f"Expected {name} {ours[name]} on all workers, got {theirs or 'none'} on {who}."
                     " Install the same version there."
                 )
-    weights = weights_sha256()
-    for who, theirs in client.run(weights_sha256).items():
-        if theirs != weights:
+    fingerprint = installed()
+    for who, theirs in client.run(installed).items():
+        if theirs != fingerprint:
             raise ClusterError(
                 f"Expected the weights of models that this computer has, got others on {who}. "
                 "Install the same napari-mst there."
             )
 
 
-def weights_sha256() -> str:
-    """The SHA-256 of all weights that are in the package."""
+def installed() -> str:
+    """The SHA-256 of the versions of this package and of dask, and of all weights."""
     files = files_of_package("napari_mst.models").joinpath("weights").iterdir()
-    return hashlib.sha256(b"".join(sorted(file.read_bytes() for file in files))).hexdigest()
+    versions = f"{__version__} {version('dask')}".encode()
+    parts = [versions, *sorted(file.read_bytes() for file in files)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def check_places(client: Client, folder: Path, photo: Path) -> None:
-    """Refuse workers that do not see the *folder* of the cubes, or the *photo*.
+class _Undisturbed(WorkerPlugin):
+    """Ctrl-C reaches all processes of a terminal; the run itself ends its workers."""
 
-    Raises
-    ------
-    ClusterError
-        If one does not.
-    """
-    with marked(absolute(folder)) as mark:
-        for path, place in ((mark, folder), (absolute(photo), photo)):
-            for who, is_seen in client.run(is_there, path).items():
-                if not is_seen:
-                    raise ClusterError(
-                        f"Expected every worker to see {shown(named(place))}, got none on {who}. "
-                        "Mount it there, or use object storage."
-                    )
-
-
-class _BatchThere(WorkerPlugin):
-    """Makes jobs of a batch on a worker."""
-
-    def __init__(self, batch: Batch) -> None:
-        # Unpacked by the first job: it imports torch, for which the worker must not stand still.
-        self._packed = pickle.dumps(batch)
-        self.name = f"napari-mst-{uuid4()}"
-
-    def setup(self, worker: Any) -> None:
+    def setup(self, worker: Any) -> None:  # noqa: ARG002 (dask gives it by name)
         """See `WorkerPlugin`."""
-        # A worker of a cluster may have several threads, a reconstructor takes one at a time.
-        self._lock = threading.Lock()
-        self._cancelled = threading.Event()
-        self._room = worker.local_directory
-        self._batch: Batch | None = None
-        # Ctrl-C reaches all processes of a terminal; the run itself ends its workers.
-        self._before = None
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def teardown(self, worker: Any) -> None:  # noqa: ARG002 (dask gives it by name)
-        """See `WorkerPlugin`; waits for the job, which is cancelled."""
-        self._cancelled.set()
-        if self._lock.acquire(timeout=GRACE):
-            self._lock.release()
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-
-    def make(self, job: BatchJob, waits: bool) -> bool:
-        """See `Batch.make`."""
-        progress = Progress(is_cancelled=self._cancelled.is_set)
-        with self._lock, redirect_stderr(StringIO()):
-            if self._batch is None:
-                self._batch = pickle.loads(self._packed)  # noqa: S301 (the client's own)
-            if not (url_of(job.target) or job.target.parent.is_dir()):
-                raise SaveError(
-                    f"Expected the folder {shown(job.target.parent)} on the worker, got none. "
-                    "Mount it there, or use object storage."
-                )
-            return self._batch.make(job, progress, waits=waits, room=self._room)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _made(name: str, job: BatchJob, waits: bool) -> bool:
-    """Make *job* on this worker."""
-    plugin: Any = get_worker().plugins.get(name)
-    if plugin is None:
-        raise ClusterError(
-            "Expected a worker with napari-mst, got one that could not take the model. "
-            "Install the same version there."
-        )
-    made: bool = plugin.make(job, waits)
-    return made
+def _plugin_of(batch: Batch) -> Any:
+    """A plugin that takes *batch* to each worker, also to those that come later."""
+
+    # dask sends a local class as code. So it loads on a worker without this package, too, which
+    # says so in its first job; what dask cannot load there would end the worker without a word.
+    class BatchThere(WorkerPlugin):
+        def setup(self, worker: Any) -> None:
+            # A worker of a cluster may have several threads, a reconstructor takes one at a time.
+            self.lock, self.cancelled = threading.Lock(), threading.Event()
+            self.room, self.batch = worker.local_directory, None
+
+        def teardown(self, worker: Any) -> None:  # noqa: ARG002 (dask gives it by name)
+            self.cancelled.set()
+            if self.lock.acquire(timeout=GRACE):
+                self.lock.release()
+
+        def make(self, packed: bytes) -> None:
+            from napari_mst.batch import cluster
+
+            with self.lock:
+                cluster.make_there(self, *pickle.loads(packed))  # noqa: S301 (the client's own)
+
+    plugin: Any = BatchThere()
+    plugin.name, plugin.installed = f"napari-mst-{uuid4()}", installed()
+    plugin.packed = pickle.dumps(batch)
+    return plugin
 
 
-class _Running:
-    """The jobs that the workers of *client* are making: as many as the workers have threads."""
-
-    def __init__(self, client: Client, name: str) -> None:
-        self._client, self._name = client, name
-        self._slots, self._counted = 0, -1.0
-        self.jobs = dict[Any, tuple[Future[Any], BatchJob]]()
-        # What the loop of the client hears of: futures that are done, keys of workers that died.
-        self._heard = SimpleQueue[Future[Any] | set[Any]]()
-        client.subscribe_topic("all", self._hear)
-
-    def begin(self, todo: deque[tuple[BatchJob, bool]]) -> None:
-        """Send jobs of *todo* to workers that have none."""
-        if time.monotonic() - self._counted > 1:  # workers come and go
-            self._slots = max(1, sum(self._client.nthreads().values()))
-            self._counted = time.monotonic()
-        while todo and len(self.jobs) < self._slots:
-            job, waits = todo.popleft()
-            photo, target, *bands = map(absolute, (job.photo, *job.outputs))
-            place = replace(job, photo=photo, target=target, bands=tuple(bands))
-            future = self._client.submit(_made, self._name, place, waits, pure=False)
-            self.jobs[future.key] = future, job
-            future.add_done_callback(self._heard.put)
-
-    def ended(self, report: Report) -> Future[Any] | None:
-        """The next job that has ended; None if none did for a moment. *report* hears of deaths."""
-        try:
-            event = self._heard.get(timeout=0.2)
-        except Empty:
-            return None
-        if not isinstance(event, set):
-            return event
-        for key in event & self.jobs.keys():
-            report(f"note: {self.jobs[key][1].name}: its worker died, another makes it")
-        return None
-
-    def end(self) -> None:
-        """Forget the jobs that have not ended."""
-        self._client.unsubscribe_topic("all")
-        self._client.cancel([future for future, _ in self.jobs.values()])
-
-    def _hear(self, event: tuple[float, Any]) -> None:
-        _, message = event
-        if message["action"] == "remove-worker" and not message["expected"]:
-            self._heard.put(set(message["processing-tasks"]))
+def make_there(plugin: Any, job: BatchJob, waits: bool) -> None:
+    """Make *job* on the worker to which *plugin* has taken the batch."""
+    with redirect_stderr(StringIO()):
+        if plugin.batch is None:
+            if plugin.installed != installed():
+                raise ImportError("another napari-mst")  # the client finds out what differs
+            # Not earlier: this imports much, and a worker that comes must not stand still.
+            plugin.batch = pickle.loads(plugin.packed)  # noqa: S301 (the client's own)
+        if not (url_of(job.target) or job.target.parent.is_dir()):
+            raise SaveError(
+                f"Expected the folder {shown(job.target.parent)} on the worker, got none. "
+                "Mount it there, or use object storage."
+            )
+        progress = Progress(is_cancelled=plugin.cancelled.is_set)
+        plugin.batch.make(job, progress, waits=waits, room=plugin.room)
 
 
 @contextmanager
-def _running(client: Client, batch: Batch) -> Iterator[_Running]:
-    """Send *batch* to all workers for the block. Raises `ClusterError` if the scheduler goes."""
-    plugin = _BatchThere(batch)
+def _there(client: Client, plugin: Any) -> Iterator[SimpleQueue[Any]]:
+    """Have *plugin* on all workers for the block.
+
+    Yields a queue of what the loop of *client* hears of: the keys of jobs whose worker died. Raises
+    `ClusterError` if the scheduler goes away.
+    """
+    heard = SimpleQueue[Any]()
+
+    def hear(event: tuple[float, Any]) -> None:
+        _, message = event
+        if message["action"] == "remove-worker" and not message["expected"]:
+            for key in message["processing-tasks"]:
+                heard.put(key)
+
     try:
         client.register_plugin(plugin)
-        running = _Running(client, plugin.name)
-        try:
-            yield running
-        finally:
-            with suppress(OSError, RuntimeError):  # it may be gone, which what follows says
-                running.end()
-                client.unregister_worker_plugin(plugin.name)
+        client.subscribe_topic("all", hear)
+        yield heard
     except NapariMstError:
         raise
     except OSError:
         raise _gone() from None
+    finally:
+        with suppress(OSError, RuntimeError, ValueError):  # it may be gone, which was said
+            client.unsubscribe_topic("all")
+            client.unregister_worker_plugin(plugin.name)
 
 
-def outcomes_of_workers(
-    batch: Batch,
-    todo: deque[tuple[BatchJob, bool]],
-    client: Client,
-    progress: Progress,
-    report: Report,
+def made_by_workers(
+    batch: Batch, todo: Todo, client: Client, progress: Progress, report: Report
 ) -> Iterator[Outcome]:
-    """See `outcomes`; *todo* has the jobs, and whether each waits for another run."""
-    with _running(client, batch) as running:
-        while todo or running.jobs:
-            running.begin(todo)
+    """Make the jobs of *todo* on the workers of *client*; see `outcomes`."""
+    running, counted = dict[Any, tuple[Future[Any], BatchJob]](), -1.0
+    plugin = _plugin_of(batch)
+
+    def make(name: str, packed: bytes) -> None:  # goes as code, like the plugin
+        plugin: Any = get_worker().plugins[name]
+        plugin.make(packed)
+
+    with _there(client, plugin) as heard:
+        while todo or running:
+            if time.monotonic() - counted > 1:  # workers come and go
+                slots, counted = max(1, sum(client.nthreads().values())), time.monotonic()
+            while todo and len(running) < slots:
+                job, waits = todo.popleft()
+                photo, target, *bands = map(absolute, (job.photo, *job.outputs))
+                place = replace(job, photo=photo, target=target, bands=tuple(bands))
+                packed = pickle.dumps((place, waits))
+                future = client.submit(make, plugin.name, packed, pure=False)
+                running[future.key] = future, job
+                future.add_done_callback(heard.put)
             progress.check()
-            future = running.ended(report)
-            if future is None:
-                continue
-            _, job = running.jobs.pop(future.key)
-            is_ours, error = _result(future)
-            if is_ours:
-                yield Outcome(job, error)
-            else:
-                later(todo, job, report)
+            with suppress(Empty):
+                event = heard.get(timeout=0.2)
+                if isinstance(event, Future):
+                    _, job = running.pop(event.key)
+                    yield Outcome(job, _error_of(event, client))
+                elif event in running:
+                    _, job = running[event]
+                    report(f"note: {job.name}: its worker died, another makes it")
 
 
-def _result(future: Future[Any]) -> tuple[bool, NapariMstError | None]:
-    """False if another run is making the job of *future*; and the error that ended it."""
+def _error_of(future: Future[Any], client: Client) -> NapariMstError | None:
+    """The error that ended the job of *future*; None where its cubes are saved.
+
+    Raises
+    ------
+    ClusterError
+        If its worker, which came late, would make other cubes than *client*, or none.
+    """
     if future.cancelled():
         raise _gone()  # a scheduler that goes away takes all futures with it
     # A result that was lost with its worker is made again, and this waits for it.
     error: Any = future.exception()
-    if error is None:
-        return future.result(), None
-    if isinstance(error, NapariMstError) and not isinstance(error, Cancelled):
-        return True, error
+    if error is None or (isinstance(error, NapariMstError) and not isinstance(error, Cancelled)):
+        return error
     if isinstance(error, KilledWorker):
-        return True, ClusterError(
+        return ClusterError(
             f"Expected a worker to make the cube, got {error.allowed_failures + 1} dead ones. "
             "Use fewer workers, which share the memory."
         )
+    _check_versions(client)
     reason = f"{type(error).__name__}: {shown(error, 80)}"
-    return True, ClusterError(f"Expected to make the cube, got {reason}. Try this photo alone.")
+    return ClusterError(f"Expected to make the cube, got {reason}. Try this photo alone.")
 
 
 def _gone() -> ClusterError:

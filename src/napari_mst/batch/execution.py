@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_mst.base.errors import Cancelled, ClusterError, NapariMstError
 from napari_mst.base.progress import NO_PROGRESS, Progress
-from napari_mst.batch.batch import Batch, Outcome, later
+from napari_mst.batch.batch import Batch, ClaimedByAnother, Outcome, Todo
 from napari_mst.batch.jobs import BatchJob, Report
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple["Client | None", i
         yield found
 
 
-def check_places(client: "Client | None", jobs: Sequence[BatchJob], folder: Path) -> None:
-    """See `cluster.check_places`; of *jobs*, of which the first photo stands for all."""
+def check_workers(client: "Client | None", jobs: Sequence[BatchJob], folder: Path) -> None:
+    """See `cluster.check_workers`; the first of *jobs* stands for all."""
     if client is not None and jobs:
         from napari_mst.batch import cluster
 
-        cluster.check_places(client, folder, jobs[0].photo)
+        cluster.check_workers(client, folder, jobs[0].photo)
 
 
 def outcomes(
@@ -61,24 +61,32 @@ def outcomes(
     ClusterError
         If the scheduler of *client* goes away.
     """
-    todo = deque((job, False) for job in jobs)
-    if client is not None:
+    todo: Todo = deque((job, False) for job in jobs)
+    if client is None:
+        ended = _made_here(batch, todo, progress)
+    else:
         # It imports dask.distributed, which is an extra.
-        from napari_mst.batch.cluster import outcomes_of_workers
+        from napari_mst.batch.cluster import made_by_workers
 
-        yield from outcomes_of_workers(batch, todo, client, progress, report)
-    while client is None and todo:
+        ended = made_by_workers(batch, todo, client, progress, report)
+    for job, error in ended:
+        if isinstance(error, ClaimedByAnother):
+            report(f"note: {job.name}: another run is making it; it is looked at again at the end")
+            todo.append((job, True))
+        else:
+            yield Outcome(job, error)
+
+
+def _made_here(batch: Batch, todo: Todo, progress: Progress) -> Iterator[Outcome]:
+    count = len(todo)
+    while todo:
         progress.check()
         job, waits = todo.popleft()
-        part = progress.step(len(jobs) - len(todo) - 1, len(jobs))
+        error = None
         try:
-            is_ours = batch.make(job, part, waits=waits)
+            batch.make(job, progress.step(count - len(todo) - 1, count), waits=waits)
         except Cancelled:
             raise
-        except NapariMstError as error:
-            yield Outcome(job, error)
-        else:
-            if is_ours:
-                yield Outcome(job)
-            else:
-                later(todo, job, report)
+        except NapariMstError as fault:
+            error = fault
+        yield Outcome(job, error)

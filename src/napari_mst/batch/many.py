@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.batch.batch import Batch, Outcome
-from napari_mst.batch.execution import check_places, outcomes
+from napari_mst.batch.execution import check_workers, outcomes
 from napari_mst.batch.jobs import (
     BatchJob,
     check_names,
@@ -82,26 +82,17 @@ def reconstruct_many(  # noqa: PLR0913 (public, its options by name)
     output = Path(folder)
     jobs = plan_jobs(find_photos(map(Path, named), output, lambda _: None), output, suffix, False)
     check_names(jobs)
-    making = _Making(None if model is None else _loaded(model))
+    making = _Making(model)
     with folders_for(jobs):
         for job in jobs:
             check_outputs(job, overwrite, may_stay(job))
-        if client is not None:
-            # It imports dask.distributed, which is an extra.
-            from napari_mst.batch.cluster import check_versions
-
-            check_versions(client)
-            check_places(client, jobs, output)
+        check_workers(client, jobs, output)
         batch = Batch(making.cubes, making.history, overwrite)
         watched, ended = as_progress(progress), list[Outcome]()
         for outcome in outcomes(batch, jobs, client, watched):
             ended.append(outcome)
             watched.reach(len(ended) / len(jobs))
         return ended
-
-
-def _loaded(model: str | PathLike[str] | Model) -> Model:
-    return model if isinstance(model, Model) else load_model(model)
 
 
 @functools.cache
@@ -112,8 +103,10 @@ def _reconstructor(model: str) -> Reconstructor:
 class _Making:
     """Makes the cubes of photos with one *model*, or with the one that fits each photo."""
 
-    def __init__(self, model: Model | None) -> None:
-        self._own = Reconstructor(model) if model is not None else None
+    def __init__(self, model: str | PathLike[str] | Model | None) -> None:
+        if isinstance(model, str | PathLike):
+            model = load_model(model)
+        self._own = None if model is None else Reconstructor(model)
 
     def reconstructor_of(self, photo: Photo) -> Reconstructor:
         """The reconstructor for *photo*."""

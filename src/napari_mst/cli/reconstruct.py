@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from napari_mst.base.errors import ModelError, SaveError, shown
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.batch.batch import Batch
-from napari_mst.batch.execution import check_places, connected, outcomes
+from napari_mst.batch.execution import check_workers, connected, outcomes
 from napari_mst.batch.jobs import (
     ASIDE,
     BatchJob,
@@ -268,7 +268,7 @@ def reconstruct_photos(
             for job in jobs:
                 check_outputs(job, target.overwrite, may_stay(job) if is_batch else ())
         client, share = stack.enter_context(connected(workers.workers, workers.scheduler))
-        check_places(client, jobs, target.path(CUBES))
+        check_workers(client, jobs, target.path(CUBES))
         shown_by = PhotoOptions.of(taken, [job.photo for job in jobs])
         memory = share if options.memory is None else options.memory
         options = replace(options, acquisition=shown_by.acquisition, memory=memory)

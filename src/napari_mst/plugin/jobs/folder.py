@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari_mst.base.errors import PhotoError, plain, shown
 from napari_mst.base.progress import Progress
 from napari_mst.batch.batch import Batch
-from napari_mst.batch.execution import check_places, connected, outcomes
+from napari_mst.batch.execution import check_workers, connected, outcomes
 from napari_mst.batch.jobs import BatchJob, check_names, find_photos, folders_for, plan_jobs
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import load_cameras, matching_camera
@@ -106,7 +106,7 @@ def reconstruct_folder(
     check_names(jobs)
     failures: list[str] = []
     with folders_for(jobs), connected(0, scheduler) as (client, share):
-        check_places(client, jobs, output)
+        check_workers(client, jobs, output)
         if request.options.memory is None:
             request = replace(request, options=replace(request.options, memory=share))
         run = FolderRun(request.reconstructor(reports), request.corrections, is_linear)
