@@ -1,13 +1,15 @@
 """What a person knows of an ordinary photo, and what it is worth: from nothing to a chart.
 
-    python -m lab.benchmarks.knowledge CAVE_FOLDER [--charts FOLDER] [--model NAME ...]
+    python -m lab.benchmarks.knowledge CAVE_FOLDER [--charts FOLDER] [--as-metered] [--seed NUMBER]
 
 Photos are those by a camera of `lab.benchmarks.ordinary`, two of each scene, with a ColorChecker
-Classic laid into a corner, which does not count. With --chart-exposure they are exposed for the
-chart, as somebody who lays one in would do: half as much until none of its patches clips. Known is
-nothing; its grey of reflectance 0.19; all its six greys; four spectra of the scene; or the chart.
-Patches either correct the photo or are reference spectra of its cube. The two real photos of
---charts judge on the 18 patches that are no greys, but for the chart, which they need themselves.
+Classic laid into a corner, which does not count. They are exposed for the chart, as somebody who
+lays one in would do: half as much until none of its patches clips. With --as-metered they are not,
+and there is no row of the chart, which would be refused. Known is nothing; its grey of reflectance
+0.19; its six greys; its white patch alone; four spectra of the scene; or the chart. The product takes
+them as reference spectra of the cube of `mstpp-photo`, and the chart also as a correction of the
+photo for `mstpp-srgb`. The two real photos of --charts judge on the 18 patches that are no greys,
+but for the chart, which they need themselves.
 """
 
 import zlib
@@ -21,7 +23,7 @@ import torch
 
 from lab.benchmarks import common
 from lab.benchmarks.common import Array
-from lab.benchmarks.ordinary import CHART_PHOTOS, SEED, Tally, chart_patches
+from lab.benchmarks.ordinary import CHART_PHOTOS, SEED, Sides, Tally, chart_patches
 from lab.ordinary_photos import draw_processing, photograph_scene
 from napari_mst import (
     Chart,
@@ -39,6 +41,7 @@ from napari_mst.calibration.grey_scale import calibrate_greys
 from napari_mst.calibration.light import GreyPatch
 from napari_mst.cube.cube import SpectralCube
 from napari_mst.cube.metrics import DARK
+from napari_mst.models.cards import PHOTOGRAPHED, RENDERED
 from napari_mst.photo.cameras import GRID
 from napari_mst.training.scenes import read_scenes
 
@@ -47,10 +50,9 @@ SIDE = 20  # pixels of a patch; 10 at half size
 GREYS = range(18, 24)
 ONE = 21
 SPECTRA = 4
-WINDOW = 5
-CHART = np.asarray(CHARTS["classic"].reflectances)
 
-Way = Callable[["Known", Reconstructor], SpectralCube]
+Models = dict[str, Reconstructor]
+Way = Callable[["Known", Models], SpectralCube]
 
 
 class Known(NamedTuple):
@@ -72,46 +74,33 @@ class Known(NamedTuple):
         ]
 
 
-def with_greys(references: Known, reconstructor: Reconstructor, patches: list[int]) -> SpectralCube:
-    """The cube of the photo that these greys corrected."""
-    scale = calibrate_greys(references.photo, references.greys(patches))
-    return reconstructor.reconstruct(scale.corrected(references.photo))
+def with_greys(known: Known, models: Models, patches: list[int]) -> SpectralCube:
+    """The cube that these greys corrected."""
+    scale = calibrate_greys(known.photo, known.greys(patches))
+    return refine(models[PHOTOGRAPHED].reconstruct(known.photo), known.photo, scale)
 
 
-def with_patches(
-    references: Known, reconstructor: Reconstructor, patches: list[int]
-) -> SpectralCube:
-    """The cube that these patches corrected, as reference spectra."""
-    spots = [
-        ReferenceSpectrum(round(row), round(column), Spectrum(GRID, CHART[patch]), WINDOW)
-        for patch, (row, column) in zip(patches, references.centres[patches], strict=True)
-    ]
-    return refine(reconstructor.reconstruct(references.photo), references.photo, spots)
-
-
-def with_spectra(references: Known, reconstructor: Reconstructor) -> SpectralCube:
+def with_spectra(known: Known, models: Models) -> SpectralCube:
     """The cube that the spectra of the spots corrected."""
-    return refine(reconstructor.reconstruct(references.photo), references.photo, references.spots)
+    return refine(models[PHOTOGRAPHED].reconstruct(known.photo), known.photo, known.spots)
 
 
-def with_chart(references: Known, reconstructor: Reconstructor) -> SpectralCube:
+def with_chart(known: Known, models: Models) -> SpectralCube:
     """The cube that the whole chart corrected."""
-    corners = [tuple(references.centres[patch].tolist()) for patch in (0, 5, 23, 18)]
+    corners = [tuple(known.centres[patch].tolist()) for patch in (0, 5, 23, 18)]
     first, second, third, fourth = corners
-    calibration = calibrate(references.photo, Chart((first, second, third, fourth)))
-    photo = calibration.corrected(references.photo)
-    return refine(reconstructor.reconstruct(photo), photo, calibration)
+    calibration = calibrate(known.photo, Chart((first, second, third, fourth)))
+    photo = calibration.corrected(known.photo)
+    return refine(models[RENDERED].reconstruct(photo), photo, calibration)
 
 
 WAYS: dict[str, Way] = {
-    "nothing": lambda references, reconstructor: reconstructor.reconstruct(references.photo),
-    "one grey": lambda references, reconstructor: with_greys(references, reconstructor, [ONE]),
-    "six greys": lambda references, reconstructor: with_greys(references, reconstructor, [*GREYS]),
+    "nothing": lambda known, models: models[PHOTOGRAPHED].reconstruct(known.photo),
+    "one grey": lambda known, models: with_greys(known, models, [ONE]),
+    "six greys": lambda known, models: with_greys(known, models, [*GREYS]),
     "four spectra": with_spectra,
     "chart": with_chart,
-    "one grey, as a reference": lambda known, model: with_patches(known, model, [ONE]),
-    "six greys, as references": lambda known, model: with_patches(known, model, [*GREYS]),
-    "chart, as references": lambda known, model: with_patches(known, model, [*range(24)]),
+    "white patch": lambda known, models: with_greys(known, models, [GREYS[0]]),
 }
 
 
@@ -127,10 +116,10 @@ def with_chart_laid_in(cube: Array) -> tuple[Array, Array]:
     return laid, np.array(centres)
 
 
-def known_photos(folder: Path, for_chart: bool) -> Iterator[tuple[Known, Array]]:
+def known_photos(folder: Path, for_chart: bool, seed: int) -> Iterator[tuple[Known, Array]]:
     """Photos with what is known of them, and what they show; 0 where the chart lies."""
     for scene in read_scenes(folder):
-        random = torch.Generator().manual_seed(SEED + zlib.crc32(scene.name.encode()))
+        random = torch.Generator().manual_seed(seed + zlib.crc32(scene.name.encode()))
         processing = draw_processing(PHOTOS, random, held_out=True, kind="camera")
         laid, centres = with_chart_laid_in(scene.cube)
         for index in range(PHOTOS):
@@ -143,7 +132,7 @@ def known_photos(folder: Path, for_chart: bool) -> Iterator[tuple[Known, Array]]
             truth = truth.copy()
             truth[:, : (4 * SIDE + 4) // step + 1, : (6 * SIDE + 4) // step + 1] = 0
             photo = Photo.from_array(np.moveaxis(codes, 0, -1))
-            spots = spots_of(truth, SEED + index)
+            spots = spots_of(truth, seed + index)
             yield Known(photo, (centres + 0.5) / step - 0.5, spots), truth
 
 
@@ -167,37 +156,36 @@ def spots_of(truth: Array, seed: int) -> list[ReferenceSpectrum]:
     ]
 
 
-def sides_of(cube: SpectralCube) -> tuple[Array, Array] | None:
+def sides_of(cube: SpectralCube, *, shape_only: bool) -> Sides:
     """The lower and the upper spectra of the 90 % intervals."""
-    lower, upper = prediction_intervals(cube)
+    lower, upper = prediction_intervals(cube, shape_only=shape_only)
     return np.asarray(lower.data), np.asarray(upper.data)
 
 
-def judge(way: Way, reconstructor: Reconstructor, photos: list[tuple[Known, Array]]) -> Tally:
+def judge(way: Way, models: Models, photos: list[tuple[Known, Array]]) -> Tally:
     """The errors on simulated photos."""
     tally = Tally()
-    for references, truth in photos:
-        cube = way(references, reconstructor)
-        tally.add(np.asarray(cube.data), truth, sides_of(cube))
+    for known, truth in photos:
+        cube = way(known, models)
+        both = [sides_of(cube, shape_only=shape) for shape in (False, True)]
+        tally.add(np.asarray(cube.data), truth, *both)
     return tally
 
 
-def judge_charts(way: Way, reconstructor: Reconstructor, folder: Path) -> Iterator[Tally]:
+def judge_charts(way: Way, models: Models, folder: Path) -> Iterator[Tally]:
     """The errors on the coloured patches of each real photo."""
     for chart in CHART_PHOTOS:
         photo = Photo.read(folder / chart.file)
         centres = np.array(chart.centres(), float)
         spectra = np.asarray(CHARTS["classic"].reflectances)
-        spots = [
-            ReferenceSpectrum(*map(round, centres[patch]), Spectrum(GRID, spectra[patch]), 9)
-            for patch in (2, 8, 13, 14)
-        ]
-        cube = way(Known(photo, centres, spots), reconstructor)
-        sides = sides_of(cube)
+        cube = way(Known(photo, centres, []), models)
         tally = Tally()
-        lower, upper = (chart_patches(side, chart)[:, :18] for side in sides or ())
+        (lower, upper), (low, high) = (
+            [chart_patches(side, chart)[:, :18] for side in sides_of(cube, shape_only=shape)]
+            for shape in (False, True)
+        )
         found = chart_patches(np.asarray(cube.data), chart)[:, :18]
-        tally.add(found, spectra.T[:, :18, None], (lower, upper))
+        tally.add(found, spectra.T[:, :18, None], (lower, upper), (low, high))
         yield tally
 
 
@@ -206,25 +194,23 @@ def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--charts", type=Path)
-    parser.add_argument("--model", action="append")
-    parser.add_argument("--chart-exposure", action="store_true")
-    parser.add_argument("--known", action="append", choices=[*WAYS], help="only these rows")
+    parser.add_argument("--as-metered", action="store_true")
+    parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args()
-    print("| model | known | MRAE | after one gain | SAM | held, least band | charts |")
-    print("|---|---|---|---|---|---|---|")
-    photos = [*known_photos(options.folder, options.chart_exposure)]
-    for name in options.model or ("mstpp-srgb",):
-        reconstructor = Reconstructor(load_model(name), "cpu")
-        for title in options.known or WAYS:
-            way = WAYS[title]
-            if title == "chart" and not options.chart_exposure:
-                continue  # refused, where a patch is clipped
-            tally = judge(way, reconstructor, photos)
-            real = ""
-            if options.charts and not title.startswith(("four spectra", "chart")):
-                tallies = judge_charts(way, reconstructor, options.charts)
-                real = "; ".join(str(each).rstrip(" |").replace(" |", ",") for each in tallies)
-            print(f"| `{name}` | {title} | {tally} {real} |", flush=True)
+    print("| known | MRAE | after one gain | SAM | held, least band; of the shape | charts |")
+    print("|---|---|---|---|---|---|")
+    photos = [*known_photos(options.folder, not options.as_metered, options.seed)]
+    names = (PHOTOGRAPHED, RENDERED)
+    models = {name: Reconstructor(load_model(name), "cpu") for name in names}
+    for title, way in WAYS.items():
+        if title == "chart" and options.as_metered:
+            continue
+        tally = judge(way, models, photos)
+        real = ""
+        if options.charts and title not in ("four spectra", "chart"):
+            tallies = judge_charts(way, models, options.charts)
+            real = "; ".join(str(each).rstrip(" |").replace(" |", ",") for each in tallies)
+        print(f"| {title} | {tally} {real} |", flush=True)
 
 
 if __name__ == "__main__":

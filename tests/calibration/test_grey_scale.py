@@ -11,6 +11,8 @@ from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import PhotoError
 from napari_mst.cli.main import main
 from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.models.cards import PHOTOGRAPHED, RENDERED
+from napari_mst.references.intervals import interval_width
 
 GREYS = (0.03, 0.09, 0.19, 0.36, 0.59, 0.88)
 SIDE = 10
@@ -80,6 +82,37 @@ def test_odd_patch_is_believed_with_a_warning(
     assert warning in corrected.assumptions[-1]
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_cube_of_a_photo_by_a_camera_has_the_reflectances_of_its_greys(count: int) -> None:
+    cube = nm.reconstruct(PHOTO, PHOTOGRAPHED)
+    chosen = (1, 2, 3)[:count]
+    refined = nm.refine(cube, PHOTO, nm.light.calibrate_greys(PHOTO, [*map(patch, chosen)]))
+    for index in chosen:
+        spectrum = refined.spectrum(SIDE // 2, SIDE * index + SIDE // 2).values
+        assert spectrum == pytest.approx(GREYS[index], rel=0.25)
+        assert np.ptp(spectrum) < 0.1 * spectrum.mean()
+    # Nothing but the brightness was wide: it is known now.
+    widths = [interval_width(each).mean() for each in (cube, refined)]
+    assert widths[1] < 0.8 * widths[0]
+
+
+def test_greys_of_a_region_are_where_the_photo_shows_them() -> None:
+    scale = nm.light.calibrate_greys(PHOTO, [patch(2)])
+    part = nm.Reconstructor(nm.load_model(PHOTOGRAPHED), region=(0, SIDE, SIDE, 4 * SIDE))
+    refined = nm.refine(part.reconstruct(PHOTO), PHOTO, scale)
+    assert refined.spectrum(SIDE // 2, SIDE + SIDE // 2).values == pytest.approx(0.19, rel=0.1)
+
+
+def test_white_sheet_says_little_of_the_brightness_and_warns() -> None:
+    photo = nm.Photo.from_array((codes_of(np.array(GREYS)) / 200 * 255).clip(0, 250))
+    cube = nm.reconstruct(photo, PHOTOGRAPHED)
+    sheet, grey = (
+        nm.refine(cube, photo, nm.light.calibrate_greys(photo, [patch(index)])) for index in (5, 2)
+    )
+    assert "a white sheet" in " ".join(sheet.provenance.assumptions)
+    assert interval_width(sheet).mean() > 1.2 * interval_width(grey).mean()
+
+
 def test_what_shows_no_grey_is_refused() -> None:
     with pytest.raises(PhotoError, match="Expected at least one grey patch, got none"):
         nm.light.calibrate_greys(PHOTO, [])
@@ -100,6 +133,21 @@ def test_shell_takes_a_scale_of_greys(tmp_path: Path) -> None:
     cube = nm.read_cube(tmp_path / "cube.hdr")
     assert cube.data[:, 5, 5::SIDE].mean(axis=0)[:5] == pytest.approx(GREYS[:5], rel=0.1)
     assert "corrected by 3 grey patches" in " ".join(cube.provenance.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("options", "model"),
+    [([], PHOTOGRAPHED), (["--region", "0:10,10:50"], RENDERED), (["--model", RENDERED], RENDERED)],
+    ids=["whole photo", "region", "named model"],
+)
+def test_shell_corrects_the_cube_of_the_model_for_photos_by_greys(
+    tmp_path: Path, options: list[str], model: str
+) -> None:
+    Image.fromarray(codes_of(np.array(GREYS))).save(tmp_path / "greys.png")
+    command = ["reconstruct", str(tmp_path / "greys.png"), "-o", str(tmp_path / "cube.hdr")]
+    assert main([*command, "--balance", "5,25", "--patch-reflectance", "0.19", *options]) == 0
+    past = nm.read_cube(tmp_path / "cube.hdr").provenance
+    assert (past.model, bool(past.refinement)) == (model, model == PHOTOGRAPHED)
 
 
 def test_shell_wants_a_reflectance_for_each_grey(

@@ -10,12 +10,16 @@ patch refines the curve: the most probable a, n and s, and most of the residual,
 to patch. The spread of n and s comes from `lab/ordinary_photos.py`; two photos of charts by real
 cameras judged it.
 
+`mstpp-photo` finds the curve of a photo itself. There the greys are reference spectra of its cube:
+see `references.refining.refine`.
+
 Letters: n pixels or patches.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
@@ -51,6 +55,8 @@ class GreyScale:
         Red, green and blue of grey in linear sRGB, relative to their mean in logarithms.
     light, reflectances
         The linear light of each patch, and its reflectance; darkest first.
+    patches
+        The patches that are neither clipped nor black.
     warnings
         A sentence for everything that makes a patch doubtful. It is believed nevertheless.
 
@@ -77,6 +83,7 @@ class GreyScale:
     gains: tuple[float, float, float]
     light: tuple[float, ...]
     reflectances: tuple[float, ...]
+    patches: tuple[GreyPatch, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -172,7 +179,8 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
     if not usable.any():
         usable[values.max(axis=1).argmin()] = True
     values, reflectances = values[usable], reflectances[usable]
-    left_out = len(patches) - len(values)
+    kept = tuple(compress(patches, usable))
+    left_out = len(patches) - len(kept)
     if left_out:
         warnings.append(f"Clipped or black patches tell no curve: {left_out} left out.")
     order = np.argsort(reflectances, kind="stable")
@@ -186,7 +194,7 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
     rising = np.flatnonzero(np.diff(np.maximum.accumulate(mean), prepend=-np.inf) > 0)
     light = tuple(np.exp(mean[rising]).tolist())
     scale = tuple(reflectances[rising].tolist())
-    return GreyScale((red, green, blue), light, scale, tuple(warnings))
+    return GreyScale((red, green, blue), light, scale, kept, tuple(warnings))
 
 
 def _doubts(values: Doubles, mean: Doubles) -> list[str]:

@@ -200,7 +200,7 @@ def patch_values(photo: Photo, place: PatchPlace, doubts: list[str] | None = Non
     PhotoError
         If the patch is clipped, dark, uneven or outside of the photo.
     """
-    part = photo.cropped(_rectangle(photo, place))
+    part = photo.cropped(rectangle_of(photo.shape, place))
     values = part.light().reshape(3, -1).astype(np.float64)
     is_clipped = part.at_full_scale(_CLIPPED).ravel()
     if part.valid is not None:
@@ -215,12 +215,13 @@ def patch_values(photo: Photo, place: PatchPlace, doubts: list[str] | None = Non
     return np.median(values, axis=1)
 
 
-def _rectangle(photo: Photo, place: PatchPlace) -> Rectangle:
+def rectangle_of(shape: tuple[int, int], place: PatchPlace) -> Rectangle:
+    """The pixels of a patch in a photo of *shape* (H, W). Raises `PhotoError` if it is outside."""
     if len(place) == 4:
         return place
     row, column = place
-    check_pixel(PhotoError, row, column, photo.shape)
-    rows, columns = photo.shape
+    check_pixel(PhotoError, row, column, shape)
+    rows, columns = shape
     side = np.clip(round(_WINDOW * max(rows, columns)), *_SIDES)
     half = int(side) // 2
     top, bottom = max(row - half, 0), min(row + half + 1, rows)

@@ -50,7 +50,8 @@ class AcquisitionAnswers:
         correct sRGB photos: the white balance by the light that each photo itself shows, if that
         is far from D65; or white balance and exposure by a grey patch in it (a pixel, or a
         rectangle ROW0:ROW1,COL0:COL1; see --patch-photo). Give it again for each grey of a scale,
-        which shows the tone curve, too
+        which shows the tone curve, too. With mstpp-photo, the greys of the photo itself correct its
+        cube
     patch_reflectance : SHARE
         reflectance of the grey patch, one for each --balance (default: 0.2, a grey card); or of
         the white frame (default: 1)

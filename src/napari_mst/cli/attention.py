@@ -139,6 +139,8 @@ def save_attention(
         )
     found = [each for each, _ in find_photos([photo], path, note)] if asked.mean else [photo]
     photos = PhotoOptions.of(taken, found)
+    if not (asked.mean or taken.patch_photo or options.region):
+        photos = photos.with_greys_as_references(photo, model, options.calibrated_by)
     if asked.side_by_side is not None:
         with asked_to_stop():
             from napari_mst.attention.six_attentions import side_by_side  # imports torch

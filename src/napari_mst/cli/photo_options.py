@@ -21,7 +21,7 @@ from napari_mst.cli.acquisition_answers import (
 )
 from napari_mst.cli.console import note
 from napari_mst.cube import SpectralCube
-from napari_mst.models.cards import model_for
+from napari_mst.models.cards import PHOTOGRAPHED, model_for
 from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.raw_header import is_raw_file
@@ -47,15 +47,15 @@ class PhotoOptions:
     balance
         The grey patches by which sRGB photos are corrected, or `ESTIMATED` where each photo shows
         its own white; None if they stay as they are.
-    chart
-        The calibration by a chart that the photo itself shows: its patches are reference spectra.
+    patches
+        A chart or greys that the photo itself shows: they are reference spectra of its cube.
     """
 
     is_linear: bool
     acquisition: Acquisition | None
     correction: "Calibration | FlatField | None" = None
     balance: GreyScale | str | None = None
-    chart: "Calibration | None" = None
+    patches: "Calibration | GreyScale | None" = None
 
     @classmethod
     def of(cls, taken: AcquisitionAnswers, photos: Sequence[Path]) -> "PhotoOptions":
@@ -68,7 +68,7 @@ class PhotoOptions:
         calibration = calibration_of(taken, photos)
         if calibration is not None:
             chart = calibration if taken.chart_photo is None else None
-            return cls(taken.linear, calibration.acquisition, calibration, chart=chart)
+            return cls(taken.linear, calibration.acquisition, calibration, patches=chart)
         flat_field = flat_field_of(taken)
         acquisition = acquisition_of(taken, photos, flat_field)
         if taken.light_spectra is not None:
@@ -85,6 +85,19 @@ class PhotoOptions:
         is_corrected = self.correction is not None or isinstance(self.balance, GreyScale)
         is_exact = is_corrected or self.encoding == "linear" or is_raw_file(path)
         return model_for("as told" if is_exact else calibrated_by or _exact_by(path))
+
+    def with_greys_as_references(
+        self, path: Path, model: str, calibrated_by: str
+    ) -> "PhotoOptions":
+        """The options for the photo at *path* alone, which shows the greys.
+
+        They correct its cube instead of the photo, if its model finds the tone curve itself.
+        """
+        if not isinstance(self.balance, GreyScale):
+            return self
+        uncorrected = replace(self, balance=None, patches=self.balance)
+        model = model or uncorrected.model_of(path, calibrated_by)
+        return uncorrected if model == PHOTOGRAPHED else self
 
     def encoding_of(self, path: Path) -> Encoding:
         """The encoding that the photo at *path* will have."""
@@ -113,12 +126,12 @@ class PhotoOptions:
         return photo if self.correction is None else self.correction.corrected(photo)
 
     def refined(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
-        """The *cube* of *photo*, corrected by the patches of the chart if all of it shows one."""
-        if self.chart is None or cube.provenance.region:
+        """The *cube* of all of *photo*, corrected by the patches that it shows, if it shows any."""
+        if self.patches is None or cube.provenance.region:
             return cube
         from napari_mst.references.refining import refine
 
-        return refine(cube, photo, self.chart, progress)
+        return refine(cube, photo, self.patches, progress)
 
     def sha256_of(self, path: Path, photo_sha256: str) -> str:
         """The sha256 that identifies the photo at *path*, from the sha256 of its file."""

@@ -240,7 +240,7 @@ def reconstruct_photos(
     model : NAME|FILE
         name of a model or its weights file (default: mstpp-photo for photos of cameras; mstpp-srgb
         for those whose colours are exact: rendered ones, which --calibrated-by rendering says, of
-        more than 8 bits, or corrected by a chart or greys)
+        more than 8 bits, or corrected by a chart, or by greys of another photo)
 
     Examples
     --------
@@ -270,6 +270,9 @@ def reconstruct_photos(
         client, share = stack.enter_context(connected(workers.workers, workers.scheduler))
         check_workers(client, jobs, target.path(CUBES))
         shown_by = PhotoOptions.of(taken, [job.photo for job in jobs])
+        if not (is_batch or is_rank() or options.region or taken.patch_photo):
+            by = options.calibrated_by
+            shown_by = shown_by.with_greys_as_references(jobs[0].photo, model, by)
         memory = share if options.memory is None else options.memory
         options = replace(options, acquisition=shown_by.acquisition, memory=memory)
         names = {model} if model else _models_for(jobs, shown_by, options.calibrated_by)
@@ -309,7 +312,7 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run, overwrite: bool) -> int:
     from napari_mst.reconstruction.ranks import joined_ranks, write_in_ranks
 
     job, *others = jobs
-    has_chart = run.photos.chart is not None
+    has_chart = run.photos.patches is not None
     if others or job.bands or has_chart or job.target.suffix.lower() != ".zarr":
         raise SaveError(
             "Expected one photo, without a chart or prediction intervals, and -o NAME.zarr for "

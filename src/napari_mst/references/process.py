@@ -134,6 +134,8 @@ for single pixels of a JPEG: it was 0.01 worse.
 BAND_FACTOR = 2.06
 """Standard deviations to each side between which nine in ten values of simulated scenes lie."""
 
+_OF_PHOTO_SCALE = 0.4  # chosen with the deviations of `refinement_record.CAMERA`
+
 _BAND_SCALE = np.array(
     [
         *(2.76, 1.63, 1.04, 0.56, 0.21, 0.12, 0.24, 0.22, 0.25, 0.35, 0.48, 0.53, 0.51, 0.22, 0.11),
@@ -146,10 +148,11 @@ _BAND_SCALE = np.array(
 def band_scale(wavelengths: Doubles, kernel: Kernel = KERNEL) -> Doubles:
     """Factors (B,) on the variance of a default *kernel* at *wavelengths*, held beyond their ends.
 
-    An unknown brightness concerns all bands alike.
+    An unknown brightness concerns all bands alike; how bands differ, in single pixels of a photo by
+    a camera, is in `refinement_record`.
     """
     if kernel is OF_PHOTO:
-        return np.ones(len(wavelengths))
+        return np.full(len(wavelengths), _OF_PHOTO_SCALE)
     return np.interp(wavelengths, np.arange(400.0, 701, 10), _BAND_SCALE)
 
 

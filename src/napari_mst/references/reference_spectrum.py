@@ -16,14 +16,23 @@ from napari_mst.base.arrays import Brief, Doubles, Floats
 from napari_mst.base.errors import NapariMstError, SpectrumError
 from napari_mst.calibration.chart import CHARTS
 from napari_mst.calibration.chart_calibration import Calibration
+from napari_mst.calibration.grey_scale import BRIGHT, GreyScale
+from napari_mst.calibration.white_patch import patch_values, rectangle_of
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.cube.colour import averaging
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.cameras import GRID
+from napari_mst.photo.photo import Photo
 
 BRIGHTEST = 2.0
 """Reflectance that no surface has: larger values are per cent, counts or radiance."""
+
+GREY = "grey patch"
+"""The name of the flat spectrum of a grey patch."""
+
+_OF_BRIGHT = 0.5
+"""Uncertainty of a patch that is nearly clipped: it hardly says how bright darker pixels are."""
 
 _FEWEST_SHARED = 0.5  # share of the bands of the cube that a reference spectrum has to cover
 _GAP = 1.5  # bands of the cube: over a longer gap a curve is not interpolated
@@ -127,6 +136,24 @@ def patches_of(calibration: Calibration) -> list[ReferenceSpectrum]:
         for number, ((row, column), reflectance, report) in enumerate(patches)
         if number not in (calibration.unused, *calibration.contradicting)
     ]
+
+
+def greys_of(scale: GreyScale, photo: Photo) -> list[ReferenceSpectrum]:
+    """The greys of a scale as flat reference spectra of the *photo* that shows them."""
+    spots = []
+    for patch in scale.patches:
+        top, bottom, left, right = rectangle_of(photo.shape, patch.place)
+        half = (min(bottom - top, right - left) - 1) // 2
+        spot = ReferenceSpectrum(
+            (top + bottom - 1) // 2,
+            (left + right - 1) // 2,
+            Spectrum(GRID, np.full(len(GRID), patch.reflectance), name=GREY),
+            2 * half + 1,
+            _OF_BRIGHT if patch_values(photo, patch.place, []).max() > BRIGHT else 0.0,
+            is_certain=True,  # a patch that a person names is believed
+        )
+        spots.append(spot)
+    return spots
 
 
 def check_references(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> None:

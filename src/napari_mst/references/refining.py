@@ -15,7 +15,10 @@ from napari_mst.base.arrays import Doubles, Floats, Singles
 from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.calibration.chart_calibration import Calibration
+from napari_mst.calibration.grey_scale import GreyScale
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.provenance import region_bounds
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.reconstruction.colour_fidelity.photo_noise import removed_noise
 from napari_mst.references import refinement_record
@@ -39,8 +42,10 @@ from napari_mst.references.process import (
     without_gaps,
 )
 from napari_mst.references.reference_spectrum import (
+    GREY,
     ReferenceSpectrum,
     check_references,
+    greys_of,
     patches_of,
     reference_values,
 )
@@ -59,7 +64,7 @@ _RED = 600.0
 def refine(
     cube: SpectralCube,
     photo: PhotoLike,
-    references: Sequence[ReferenceSpectrum] | Calibration,
+    references: Sequence[ReferenceSpectrum] | Calibration | GreyScale,
     progress: ProgressLike = None,
 ) -> SpectralCube:
     """*cube*, corrected everywhere from *references*, spectra measured at some spots (float32).
@@ -76,7 +81,7 @@ def refine(
         The photo that the cube was made from: anything that `Reconstructor.reconstruct` takes.
     references
         Spectra; or the `Calibration` by a chart that the photo shows, for the spectra of its
-        patches.
+        patches; or its `GreyScale`, for greys that a person named in it.
 
     Raises
     ------
@@ -108,16 +113,34 @@ def refine(
     [array([0.17, 0.22, 0.22, 0.22]), array([0.25, 0.23, 0.21, 0.25])]
     """
     check_cube(cube)
-    source = photo_of(cube, as_photo(photo))
-    if isinstance(references, Calibration):
-        references = patches_of(references)
+    whole = as_photo(photo)
+    source = photo_of(cube, whole)
+    doubts: tuple[str, ...] = ()
+    if isinstance(references, GreyScale):
+        doubts = references.warnings
+        references = _within(greys_of(references, whole), cube, whole)
+    elif isinstance(references, Calibration):
+        references = _within(patches_of(references), cube, whole)
     reference_spectra = list(references)
     if not reference_spectra:
         return cube
     learnt = learn(cube, reference_spectra, view_of(cube, source))
-    for doubt in learnt.refinement.doubts:
+    refinement = learnt.refinement
+    for doubt in refinement.doubts:
         warnings.warn(doubt, ContradictingSpectra, stacklevel=2)
+    # Whoever calibrated the greys knows the warnings; the history keeps them.
+    learnt = learnt._replace(refinement=replace(refinement, doubts=(*doubts, *refinement.doubts)))
     return applied(cube, source, learnt, as_progress(progress))
+
+
+def _within(
+    references: list[ReferenceSpectrum], cube: SpectralCube, photo: Photo
+) -> list[ReferenceSpectrum]:
+    """*references* in pixels of *photo* as pixels of *cube*, which may show a region of it."""
+    if photo.shape == cube.shape[1:]:
+        return references
+    top, _, left, _ = region_bounds(cube.provenance.region) or (0, 0, 0, 0)
+    return [replace(spot, row=spot.row - top, column=spot.column - left) for spot in references]
 
 
 class Learnt(NamedTuple):
@@ -143,6 +166,8 @@ def learn(
     noise = None if view is None else removed_noise(view.comparison(cube.data), NO_PROGRESS)
     is_jpeg = noise is not None and noise.is_jpeg
     photo = "" if noise is None else refinement_record.JPEG if is_jpeg else refinement_record.NOISE
+    if _is_by_camera(cube, references):
+        photo = refinement_record.CAMERA
     references, notes = checked(cube, view, references, is_jpeg)
     again = {spot.place: spot for spot in references}
     former = refinement_record.reference_spectra(cube.provenance)
@@ -155,9 +180,25 @@ def learn(
         if number not in kept
     ]
     every, spots = tuple(every[number] for number in kept), spots[kept]
-    source = f"{len(every)} reference {'spectrum' if len(every) == 1 else 'spectra'}"
-    learnt = learnt_from(cube, spots, source, every, tuple(notes))
+    learnt = learnt_from(cube, spots, _source(every), every, tuple(notes))
     return learnt._replace(refinement=replace(learnt.refinement, photo=photo))
+
+
+def _is_by_camera(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> bool:
+    """True if the photo of *cube* is one of an unknown camera, perhaps corrected by a chart."""
+    is_charted = any(spot.hidden > 0 for spot in references)
+    return prior_of(cube) is OF_PHOTO or (is_charted and not cube.provenance.camera)
+
+
+def _source(references: Sequence[ReferenceSpectrum]) -> str:
+    """Count greys and other spectra in words."""
+    greys = sum(isinstance(s.spectrum, Spectrum) and s.spectrum.name == GREY for s in references)
+    others = len(references) - greys
+    counts = (
+        f"{greys} grey {'patch' if greys == 1 else 'patches'}" if greys else "",
+        f"{others} reference {'spectrum' if others == 1 else 'spectra'}" if others else "",
+    )
+    return " and ".join(filter(None, counts))
 
 
 def learnt_from(

@@ -3,6 +3,7 @@
 import re
 import weakref
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,8 +37,9 @@ from napari_mst.photo.cameras import (
 )
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
+from napari_mst.plugin.jobs.folder import Folder, folder_request
 from napari_mst.plugin.jobs.task import Reports
-from napari_mst.plugin.jobs.workspace import Request
+from napari_mst.plugin.jobs.workspace import Request, reconstruct_with_previews
 from napari_mst.plugin.reconstruct import requests
 from napari_mst.plugin.reconstruct.form import (
     NOTHING,
@@ -54,6 +56,7 @@ from napari_mst.plugin.reconstruct.requests import (
     chart_order,
     light_order,
     patch_order,
+    request_of,
     resolve,
     search_order,
 )
@@ -242,6 +245,27 @@ def test_each_grey_patch_of_an_srgb_photo_adds_to_its_correction(viewer: ViewerM
     assert finding.acquisition is None
 
 
+def test_greys_correct_the_cube_of_the_whole_photo_that_shows_them_and_else_the_photo(
+    viewer: ViewerModel, tmp_path: Path
+) -> None:
+    layer = viewer.add_image(codes_of_srgb(), rgb=True)
+    form = ReconstructionForm(devices=(CPU,))
+    form.photo = weakref.ref(layer)
+    done(patch_order(form, viewer, (5.2, 7.9)), viewer)
+    scale = form.finding.scale
+    request = next_run(form, viewer)
+    assert (request.model, request.corrections, request.patches) == (PHOTOGRAPHED, (), scale)
+    cube = reconstruct_with_previews(request, Reports())
+    assert cube.spectrum(5, 8).values == pytest.approx(0.2, rel=0.1)
+    assert cube.provenance.calibration == "calibrated by 1 grey patch"
+    folder: Any = Folder(tmp_path)
+    of_folder = folder_request(request_of(form, folder))
+    form.part = "visible"
+    for corrected in (of_folder, next_run(form, viewer)):
+        assert (corrected.model, corrected.patches) == (RENDERED, None)
+        assert corrected.corrections == (scale,)
+
+
 def test_the_colours_of_a_raw_photo_are_seen_before_its_run(viewer: ViewerModel) -> None:
     layer = viewer.add_image(sensor_values("A"), rgb=True)
     form = form_with(layer)
@@ -413,6 +437,7 @@ def test_one_tick_takes_the_model_for_exact_colours(viewer: ViewerModel) -> None
     form.is_rendered = False
     assert form.card == PHOTOGRAPHED
     form.finding = Finding("Greys.", scale=calibrate_greys(layer.data, [GreyPatch((5, 8))]))
+    form.part = "visible"
     assert (form.card, form.finding.text) == (RENDERED, "Greys.")
     form.forget()
     assert form.card == PHOTOGRAPHED

@@ -11,7 +11,9 @@ from napari_mst.base.progress import Progress
 from napari_mst.batch.batch import Batch
 from napari_mst.batch.execution import check_workers, connected, outcomes
 from napari_mst.batch.jobs import BatchJob, check_names, find_photos, folders_for, plan_jobs
+from napari_mst.calibration.grey_scale import GreyScale
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.models.cards import RENDERED
 from napari_mst.photo.cameras import load_cameras, matching_camera
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
@@ -48,6 +50,11 @@ def folder_request(settings: Request, is_linear: bool = False, scheduler: str = 
     there is one, make the cubes. The patches of a chart correct the spectra of the photo that shows
     it, and of no other.
     """
+    greys = settings.patches
+    if isinstance(greys, GreyScale):
+        # The photos of a folder do not show the greys, which correct them instead of their cubes.
+        corrections = (*settings.corrections, greys)
+        settings = replace(settings, model=RENDERED, corrections=corrections, patches=None)
     make = partial(reconstruct_folder, is_linear, scheduler)
     job = SideJob(make, is_of_photo=True, lines=lambda report: report)
     return replace(settings, job=job)

@@ -88,6 +88,8 @@ class Request:
     corrections
         What is done to the photo before the run, in this order: a flat field, a white balance, the
         colours of a chart.
+    patches
+        A chart or greys that the photo shows, which are reference spectra of its cube.
     wavelengths, takes_linear
         What a person says of an ONNX file: the centres of its bands, as they were typed, and
         whether the network takes linear light. "" and None leave it to the model card in the file.
@@ -100,6 +102,7 @@ class Request:
     options: RunOptions = DEFAULTS
     job: SideJob | None = None
     corrections: tuple["Correction", ...] = ()
+    patches: "Calibration | GreyScale | None" = None
     wavelengths: str = ""
     takes_linear: bool | None = None
     extent: Extent = "auto"
@@ -160,17 +163,13 @@ class Request:
         return reconstructor
 
     def refined(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
-        """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
+        """Correct the *cube* of all of *photo* by the patches that it shows, if it shows any."""
+        if self.patches is None or cube.provenance.region:
+            return cube
         # This imports torch, as a job does anyway.
-        from napari_mst.calibration.chart_calibration import Calibration
         from napari_mst.references.refining import refine
 
-        if cube.provenance.region:
-            return cube
-        for correction in self.corrections:
-            if isinstance(correction, Calibration):
-                cube = refine(cube, photo, correction, progress)
-        return cube
+        return refine(cube, photo, self.patches, progress)
 
 
 @dataclass(frozen=True, eq=False)

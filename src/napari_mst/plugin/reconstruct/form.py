@@ -18,13 +18,7 @@ from napari_mst.calibration.grey_scale import GreyScale
 from napari_mst.calibration.white_patch import GREY_CARD, GreyPatch
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.models import MODELS, ModelCard
-from napari_mst.models.cards import (
-    PHOTOGRAPHED,
-    RENDERED,
-    card_of_file,
-    model_for,
-    reason_for,
-)
+from napari_mst.models.cards import PHOTOGRAPHED, RENDERED, card_of_file, model_for, reason_for
 from napari_mst.photo.cameras import ESTIMATED, Acquisition, matching_camera
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
@@ -65,7 +59,8 @@ class Finding:
     corrects_white
         True if the next run corrects the photo by `balance`.
     scale, greys
-        The correction of an sRGB photo by the grey patches that were clicked; None without one.
+        The grey patches of an sRGB photo that were clicked, which correct it, or the cube of the
+        model for photos of cameras; None without one.
     sample
         A small copy of an sRGB photo, on which the corrections are previewed, or a picture of what
         a run will make of a RAW photo; None without either.
@@ -216,7 +211,8 @@ class ReconstructionForm:
             changed.connect(self.forget)
         self.events.card.connect(self._forget_other_kind)
         self.events.is_rendered.connect(self._take_other_card)
-        self.events.finding.connect(self._suggest_card)
+        for changed in (self.events.finding, self.events.part, self.events.all_pages):
+            changed.connect(self._suggest_card)
         self.events.is_balanced.connect(self._suggest_light)
         self.events.photo.connect(self._forget_photo)
         self.events.weights.connect(self._forget_weights)
@@ -230,6 +226,11 @@ class ReconstructionForm:
     def has_pages(self) -> bool:
         """True if the photo is a stack of photos."""
         return self.layer is not None and has_pages(self.layer)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if one whole photo is reconstructed: its greys then can correct its cube."""
+        return self.part == "whole" and not (self.all_pages and self.has_pages)
 
     @property
     def chosen_card(self) -> ModelCard:
@@ -279,7 +280,8 @@ class ReconstructionForm:
         """The evidence that the colours of the photo are exact; "" if there is none."""
         if self.is_rendered:
             return RENDERING
-        if self.finding.scale or self.finding.calibration:
+        is_corrected = self.finding.scale is not None and not self.is_whole
+        if is_corrected or self.finding.calibration:
             return "as measured in the photo"
         dtype = "uint8" if self.layer is None else str(self.layer.dtype)
         return "" if dtype in ("uint8", "bool") else f"{dtype} values"

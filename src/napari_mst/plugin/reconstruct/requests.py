@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from napari.components import ViewerModel
@@ -15,10 +16,11 @@ from napari.layers import Image
 
 from napari_mst.base.errors import CameraError, ModelError, PhotoError
 from napari_mst.calibration.chart import Chart, Corners, find_chart
-from napari_mst.calibration.grey_scale import calibrate_greys
+from napari_mst.calibration.grey_scale import GreyScale, calibrate_greys
 from napari_mst.calibration.white_patch import GreyPatch, PatchPlace, acquisition_from_patch
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.spectrum import Spectrum
+from napari_mst.models.cards import PHOTOGRAPHED
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Acquisition
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.plugin.jobs.task import Reports
@@ -34,6 +36,9 @@ from napari_mst.plugin.reconstruct.photo_marks import Marks, photo_part
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.picks import SOURCE, picks_layer, references_on
 from napari_mst.plugin.viewer.sharing import shared
+
+if TYPE_CHECKING:
+    from napari_mst.calibration.chart_calibration import Calibration
 
 NO_WEIGHTS = "Choose the weights file of this model first."
 NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name."
@@ -106,9 +111,12 @@ def request_of(
         acquisition = replace(acquisition, references=references)
     by = RENDERING if form.is_rendered else form.options.calibrated_by
     options = replace(form.options, acquisition=acquisition, calibrated_by=by)
-    request = Request(
-        source, form.model, options, corrections=form.finding.corrections, extent=form.extent
-    )
+    corrections, greys = form.finding.corrections, form.finding.scale
+    patches: Calibration | GreyScale | None = form.finding.calibration
+    if greys is not None and form.model == PHOTOGRAPHED and form.is_whole:
+        corrections = tuple(each for each in corrections if each is not greys)
+        patches = greys
+    request = Request(source, form.model, options, None, corrections, patches, extent=form.extent)
     if not form.is_onnx:
         return request
     takes_linear = {"linear": True, "srgb": False}.get(form.takes)
@@ -297,7 +305,7 @@ def _srgb_light(photo: Photo) -> Finding:
 
 def _srgb_patch(patches: tuple[GreyPatch, ...], photo: Photo) -> Finding:
     scale = calibrate_greys(photo, patches)
-    sentences = [f"The next run corrects tone curve and white by {scale}.", *scale.warnings, MORE]
+    sentences = [f"The next run is corrected by {scale}.", *scale.warnings, MORE]
     return Finding(" ".join(sentences), scale=scale, greys=patches)
 
 
