@@ -262,11 +262,7 @@ def reconstruct_photos(
         )
     with ExitStack() as stack:
         stack.enter_context(folders_for(jobs if is_batch else ()))
-        # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
-        with asked_to_stop():
-            check_names(jobs)
-            for job in jobs:
-                check_outputs(job, target.overwrite, may_stay(job) if is_batch else ())
+        _check_jobs(jobs, target, is_batch)
         client, share = stack.enter_context(connected(workers.workers, workers.scheduler))
         check_workers(client, jobs, target.path(CUBES))
         shown_by = PhotoOptions.of(taken, [job.photo for job in jobs])
@@ -288,6 +284,15 @@ def reconstruct_photos(
         return DONE
     report(f"{len(jobs) - failed} of {len(jobs)} cubes written, {failed} failed")
     return SOME_FAILED
+
+
+def _check_jobs(jobs: Sequence[BatchJob], target: CubeTarget, is_batch: bool) -> None:
+    """Refuse outputs that cannot be written, before anything is computed."""
+    # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
+    with asked_to_stop():
+        check_names(jobs)
+        for job in jobs:
+            check_outputs(job, target.overwrite, may_stay(job) if is_batch else ())
 
 
 def _models_for(jobs: Sequence[BatchJob], shown_by: PhotoOptions, calibrated_by: str) -> set[str]:

@@ -1,7 +1,7 @@
 """The commands `evaluate`, how well models do on real scenes, and `train`, a new or tuned model."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,16 +27,53 @@ HELD_OUT = "held-out"
 """The word for all cameras that no model was trained with."""
 
 
+@dataclass(frozen=True)
+class EvaluationPhotos:
+    """The photos that models are judged on.
+
+    Attributes
+    ----------
+    input : NAME
+        a kind of photo, as clean or 'JPEG 75'; may be repeated (default: all)
+    camera : NAME|FILE
+        judge mstpp-camera on linear photos of this camera; may be repeated; held-out stands for
+        all cameras that it was never trained with
+    illuminant : NAME|FILE
+        light of these photos; may be repeated (default: D65)
+    """
+
+    input: tuple[str, ...] = ()
+    camera: tuple[Annotated[str, spelled], ...] = ()
+    illuminant: tuple[Annotated[str, spelled], ...] = ()
+
+    def trials(self) -> "list[tuple[Acquisition | None, list[Input]]]":
+        """The kinds of photos of each camera and light; of sRGB photos without a camera.
+
+        Raises `CameraError` or `ModelError` for a wrong name.
+        """
+        from napari_mst.training.inputs import HELD_OUT_CAMERAS, INPUTS, camera_inputs
+
+        if not self.camera:
+            if self.illuminant:
+                raise CameraError("Expected --camera with --illuminant, got none. Add it.")
+            return [(None, chosen_inputs(self.input, INPUTS))]
+        named = chain(*(HELD_OUT_CAMERAS if name == HELD_OUT else [name] for name in self.camera))
+        acquisitions = [Acquisition(*each) for each in product(named, self.illuminant or ["D65"])]
+        return [(each, chosen_inputs(self.input, camera_inputs(each))) for each in acquisitions]
+
+
+SRGB_PHOTOS = EvaluationPhotos()
+"""All kinds of sRGB photos."""
+
+
 def evaluate(
     folder: Path,
     *,
     model: tuple[str, ...] = (),
     no_baselines: bool = False,
     options: Annotated[RunOptions, ("correct_colour", "denoise", "device")] = DEFAULTS,
-    input: tuple[str, ...] = (),
+    photos: EvaluationPhotos = SRGB_PHOTOS,
     full_scale: float | None = None,
-    camera: tuple[Annotated[str, spelled], ...] = (),
-    illuminant: tuple[Annotated[str, spelled], ...] = (),
     per_scene: bool = False,
     csv: Path | None = None,
     reading: ReadOptions = AS_THE_FILE_SAYS,
@@ -51,15 +88,8 @@ def evaluate(
         a model; may be repeated (default: all bundled ones but examples)
     no_baselines
         leave out the estimates to compare with
-    input : NAME
-        a kind of photo, as clean or 'JPEG 75'; may be repeated (default: all)
     full_scale : VALUE
         stored value that stands for reflectance 1
-    camera : NAME|FILE
-        judge mstpp-camera on linear photos of this camera; may be repeated; held-out stands for
-        all cameras that it was never trained with
-    illuminant : NAME|FILE
-        light of these photos; may be repeated (default: D65)
     per_scene
         print every scene, not only the mean
     csv : FILE
@@ -71,20 +101,11 @@ def evaluate(
     napari-mst evaluate CAVE/ --wavelengths 400:700
     napari-mst evaluate cubes/ --camera Nikon_D5100 --csv scores.csv
     """
-    if illuminant and not camera:
-        raise CameraError("Expected --camera with --illuminant, got none. Add it.")
+    # A wrong name, or an empty folder, is refused before the first trial, which takes long.
+    trials = photos.trials()
     from napari_mst.training import scoring
-    from napari_mst.training.inputs import HELD_OUT_CAMERAS, INPUTS, camera_inputs
     from napari_mst.training.scenes import read_scenes, scene_files
 
-    # A wrong name, or an empty folder, is refused before the first trial, which takes long.
-    named = chain(*(HELD_OUT_CAMERAS if name == HELD_OUT else [name] for name in camera))
-    acquisitions = [Acquisition(*each) for each in product(named, illuminant or ["D65"])]
-    trials: list[tuple[Acquisition | None, list[Input]]] = [
-        (acquisition, chosen_inputs(input, camera_inputs(acquisition)))
-        for acquisition in acquisitions
-    ]
-    trials = trials or [(None, chosen_inputs(input, INPUTS))]
     scene_count = len(scene_files(folder))
     if csv:
         check_targets([csv], overwrite=True)

@@ -111,21 +111,29 @@ def read_tiff(
             warnings.append(CHANGED)
     data = in_native_order(cube)
     check(path.name, data, description, verify)
+    warnings += doubts
     if header is not None:
-        data, fields, quantity, others = header_fields.described(
-            data, header, description.fields, scale=scale
-        )
-        # The GeoTIFF's own tags come before the header where both say where the image lies.
-        fields, doubts_of_place = read_from_envi(fields, is_sealed=True)
-        description = replace(description, fields=fields, quantity=quantity)
-        doubts += [*others, *doubts_of_place]
+        data, description = _by_header(data, header, description, warnings, scale=scale)
         # A header that scales has done so for all.
-        scaling = {} if APPLIED in fields else scaling
+        scaling = {} if APPLIED in description.fields else scaling
     if scaling:
-        data, fields, quantity, others = physical(data, scaling, description.fields, scale=scale)
+        data, fields, quantity, doubts = physical(data, scaling, description.fields, scale=scale)
         description = replace(description, fields=fields, quantity=quantity or description.quantity)
-        doubts += others
-    return described_cube(data, description, [*warnings, *doubts])
+        warnings += doubts
+    return described_cube(data, description, warnings)
+
+
+def _by_header(
+    stored: Numbers, header: Header, description: Description, warnings: list[str], *, scale: bool
+) -> tuple[Numbers, Description]:
+    """The physical numbers and their description by the *header* beside the file."""
+    data, fields, quantity, doubts = header_fields.described(
+        stored, header, description.fields, scale=scale
+    )
+    # The GeoTIFF's own tags come before the header where both say where the image lies.
+    fields, doubts_of_place = read_from_envi(fields, is_sealed=True)
+    warnings += [*doubts, *doubts_of_place]
+    return data, replace(description, fields=fields, quantity=quantity)
 
 
 _FEWEST = 3  # pages of one size that count as bands
