@@ -230,7 +230,7 @@ def indices_of(cube: SpectralCube) -> dict[str, Index]:
 
 
 def evaluated(cube: SpectralCube, text: str, progress: Progress) -> Singles:
-    """Return the value of the formula *text* at each pixel, (H, W); NaN where it is no number.
+    """Return the value of the formula *text* at each pixel, (H, W); NaN where it is undefined.
 
     Raises
     ------

@@ -382,7 +382,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
 def labelled_pixels(
     cube: SpectralCube, labels: LabelNumbers, progress: ProgressLike = None
 ) -> Pixels:
-    """Return the pixels of an (H, W) image of labels of *cube*; 0 is no label.
+    """Return the pixels of an (H, W) image of labels of *cube*; 0 means no label.
 
     Raises `SpectrumError` if it is not one of whole numbers, or of another size.
     """

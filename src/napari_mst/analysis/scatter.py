@@ -23,7 +23,7 @@ from napari_mst.cube import SpectralCube
 CELLS = 255
 """Cells along each axis: the number of a cell, and one for no cell, then fit into 16 bits."""
 OUTSIDE = CELLS**2
-"""The number of the cell of a pixel that is no number, or lies beyond an axis."""
+"""The cell number of a pixel that is not a number, or lies beyond an axis."""
 TAILS = 0.02
 """Per cent of the pixels that an axis may leave out at either end, so that highlights do not
 squeeze all others into a corner."""

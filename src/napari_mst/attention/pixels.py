@@ -176,7 +176,7 @@ class PixelExplorer(PhotoExplorer):
     def _from_all_borders(self, block: str, pixel: PixelWeights, features: Tensor) -> Tensor:
         """The *features* of a window, (n, C), with those that its mask keeps from the *pixel*.
 
-        A part of the map has others in their place: the pixels at its opposite border.
+        A part of the map has other pixels there, from its opposite border.
         """
         result = features.clone()
         for region in np.unique(pixel.regions[~pixel.heard]):

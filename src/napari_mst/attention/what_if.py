@@ -189,7 +189,7 @@ class HeadEffects(PhotoExplorer):
         return self._unpadded(self._run(self._other_program, progress or self._progress)[0])
 
     def unchanged(self, progress: Progress | None = None) -> Floats:
-        """The cube (B, H, W) that the network makes as it is; it is computed once."""
+        """The cube (B, H, W) of the unchanged network; it is computed once."""
         return self._unpadded(self._whole(progress or self._progress))
 
     def _unpadded(self, numbers: Floats) -> Floats:

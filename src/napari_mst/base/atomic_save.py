@@ -142,7 +142,7 @@ def recover(targets: Sequence[Path]) -> None:
     temporaries = [_beside(target, "tmp") for target in targets]
     backups = [_beside(target, "old") for target in targets]
     # Renames begin with the old files, which step aside. A first save has none: its renames have
-    # begun where its data are no longer temporary.
+    # begun once its data are no longer temporary.
     has_backup = any(path.exists() for path in backups)
     has_moved_data = bool(data) and not any(path.exists() for path in temporaries[:-1])
     if (has_backup or has_moved_data) and not record.exists():
@@ -179,7 +179,7 @@ def _commit(temporaries: Sequence[Path], targets: Sequence[Path], is_folder: boo
 
 
 def _real(target: Path) -> Path:
-    """The file that a symbolic link leads to, existing or not; *target* itself if it is no link."""
+    """The file that a symbolic link leads to, existing or not; else *target* itself."""
     real = Path(os.path.realpath(target)) if target.is_symlink() else target
     if real.is_symlink():
         raise SaveError(
@@ -247,7 +247,7 @@ def _check_name(target: Path, overwrite: bool, is_folder: bool = False) -> None:
 
 
 def _check_space(target: Path, needed: int) -> None:
-    """Refuse to save *needed* bytes, and a twentieth to spare, where there is no room for them."""
+    """Refuse to save *needed* bytes where there is no room for them and a twentieth more."""
     free = free_bytes(target)
     if free < needed + needed // 20:
         raise SaveError(

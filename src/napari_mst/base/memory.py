@@ -91,7 +91,7 @@ def free_in_cgroups(root: Path) -> Iterator[int]:
 
 
 def _free_in_cgroup(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
-    """Limit less usage, in bytes; nothing where there is no limit."""
+    """Yield limit less usage, in bytes; nothing without a limit."""
     limit, usage, reclaimable = names
     try:
         lines = (folder / "memory.stat").read_text().splitlines()

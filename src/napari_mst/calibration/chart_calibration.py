@@ -179,7 +179,7 @@ class Calibration:
 
     @property
     def means(self) -> PatchReport:
-        """The mean over all patches that no others contradict."""
+        """The mean over all patches that the others do not contradict."""
         numbers = np.array([patch[1:] for patch in self.patches])
         means = np.delete(numbers, self.contradicting, axis=0).mean(axis=0)
         return PatchReport("mean", *means.tolist())

@@ -198,7 +198,7 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
 
 
 def _doubts(values: Doubles, mean: Doubles) -> list[str]:
-    """Sentences about patches that are no greys, too bright, or in the wrong order."""
+    """Sentences about patches that are not grey, too bright, or in the wrong order."""
     doubts = []
     off = float(angle_between(values, np.ones(3)).max())
     if off > FROM_START:

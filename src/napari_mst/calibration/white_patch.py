@@ -152,8 +152,8 @@ def acquisition_from_patch(
 def _light_of(photo: Photo, values: Doubles, camera: str, start: str) -> str:
     """The light that a patch of these *values* (3,) shows; "" where the photo is balanced.
 
-    Raises `PhotoError` if the patch is far from the white that the camera itself found: then it is
-    no grey.
+    Raises `PhotoError` if the patch is far from the white that the camera itself found, so not
+    grey.
     """
     shot = photo.shot
     # Only values that were not balanced show the light by their white.

@@ -255,7 +255,7 @@ def _ordered(kind: str, given: dict[str, Any]) -> tuple[MapKind, dict[str, Any]]
     """The row of `MAPS` for a *kind*, which may be an index or a formula, and its arguments."""
     if kind in MAPS:
         return MAPS[kind], _asked(MAPS[kind], given)
-    expanded(kind)  # a word that is no index is refused before the cube is read
+    expanded(kind)  # an unknown word is refused before the cube is read
     return MAPS["formula"], _asked(MAPS["formula"], {**given, "text": kind})
 
 

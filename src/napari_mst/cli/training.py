@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from napari_mst.training.sources import TrainingSource
 
 HELD_OUT = "held-out"
-"""The word for all cameras that no model was trained with."""
+"""Stands for all cameras that no model was trained with."""
 
 
 @dataclass(frozen=True)

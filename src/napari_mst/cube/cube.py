@@ -257,8 +257,8 @@ class SpectralCube(PlainCube):
     ) -> Codes:
         """The colours that an eye sees under a light: (H, W, 3), 8-bit sRGB.
 
-        CIE 1931 2 degree observer. Colours outside sRGB are clipped; pixels that are no numbers are
-        black. The data are read a few rows at a time.
+        CIE 1931 2 degree observer. Colours outside sRGB are clipped; pixels that are not numbers
+        are black. The data are read a few rows at a time.
 
         Parameters
         ----------
@@ -305,7 +305,7 @@ class SpectralCube(PlainCube):
 
         Colours of reflectance are true, as by `render`, unless too dark or too bright to see. All
         else is stretched from the 1st to the 99th percentile of each channel, to a median
-        brightness of .2 to .8. Pixels that are no numbers, ignored or zero do not count: black.
+        brightness of .2 to .8. Pixels that are not numbers, ignored or zero do not count: black.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ NANOMETRES = "nm"
 """The unit of wavelengths that are lengths or wavenumbers in a file."""
 
 BAND_INDEX = "band"
-"""The unit where there are no wavelengths, but 0, 1, 2, ..."""
+"""The unit of bands without wavelengths, which are numbered 0, 1, 2, ..."""
 
 MAX_BYTES = 64 * 2**20
 """Most bytes of a table: as lists of text it takes many times as much memory."""

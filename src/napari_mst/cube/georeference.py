@@ -176,7 +176,7 @@ class Georeference:
         return _UNITS.get(system.axis_info[0].unit_name, "") if system.axis_info else ""
 
     def system(self) -> "CRS | None":
-        """The coordinate system; None where there is none that PROJ knows or can read."""
+        """The coordinate system; None unless PROJ knows or can read it."""
         if not (self.code or self.wkt):
             return None
         from pyproj import CRS

@@ -255,7 +255,7 @@ def _wavelengths(array: "DataArray", axis: str) -> tuple[Doubles, str]:
 def in_nanometres(values: Array, unit: str, where: str) -> tuple[Doubles, str]:
     """Wavelengths of any *unit* of length in nm, others as they are, and their unit.
 
-    Raises `CubeError`, which says *where* there is no unit.
+    Raises `CubeError`; *where* names the place without a unit.
     """
     wavelengths, power = doubles(values), power_of(unit)
     if power is not None:
@@ -369,7 +369,7 @@ def parts_of_signal(signal: "BaseSignal") -> PlainCube:
 
 def _axis_of(axis: Any) -> tuple[Doubles, str]:
     """The wavelengths of the signal *axis*, and their unit."""
-    # HyperSpy marks unset fields by an object that is no text.
+    # HyperSpy marks unset fields by an object that is not a text.
     unit, name = (text if isinstance(text, str) else "" for text in (axis.units, axis.name))
     if not unit.strip() and name.lower() in ("band", "bands"):
         return np.arange(len(axis.axis), dtype=np.float64), BAND_INDEX

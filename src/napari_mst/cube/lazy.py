@@ -318,8 +318,8 @@ ChunkPlace = tuple[int, ...]
 def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
     """Read *numbers* in tiles of *sides* (b, h, w). The most recently used tiles stay in memory.
 
-    Tiles that are missing are read together; threads wait for each other. Less than *fewest* pixels
-    that no tile has are read alone.
+    Tiles that are missing are read together; threads wait for each other. Fewer than *fewest*
+    pixels outside the cached tiles are read alone.
     """
     sides = tuple(map(min, sides, numbers.shape))
     tile_bytes = prod(sides) * numbers.dtype.itemsize

@@ -247,7 +247,7 @@ def _median(colours: Singles, tone: Tone) -> float:
 def _sample(cube: PlainCube, recipe: Recipe) -> Singles:
     """Linear colours of valid pixels all over the image, (3, n).
 
-    Pixels that are no numbers, that the file ignores, or that are zero in all channels are left
+    Pixels that are not numbers, that the file ignores, or that are zero in all channels are left
     out: the frame of a map, or of a cube that was turned, shows nothing of the scene.
     """
     parts = [_mixed(cube, recipe, part) for part in sample_of(cube.data, SAMPLES)]

@@ -1,4 +1,4 @@
-"""Spectra in files that are no tables, as tables: ASD, USGS, SVC, JCAMP-DX and CGATS."""
+"""Spectra in files that are not tables, as tables: ASD, USGS, SVC, JCAMP-DX and CGATS."""
 
 import math
 import re

@@ -173,7 +173,8 @@ def cube_name(file: str, arrays: Arrays, chosen: str | None) -> str:
     """The name of the array that is the cube of the *file*.
 
     The *chosen* array, else the one called `cube`, else the only one with three axes, or the only
-    one of those with an axis of wavelengths. An array of the uncertainty of another is no cube.
+    one of those with an axis of wavelengths. An array that holds the uncertainty of another is not
+    a cube.
     """
     shapes = {key: array.shape for key, array in arrays.items()}
     cubes = {key: shape for key, shape in shapes.items() if len(shape) == 3 and 0 not in shape}

@@ -90,7 +90,7 @@ def read_folder(path: Path) -> SpectralCube:
 def _bands(folder: Path, *, is_inside: bool = False) -> list[_Band]:
     """The images of the scene in *folder*, in the order of the number in their names.
 
-    Raises `CubeFileError`, which says why there is no such scene.
+    Raises `CubeFileError` with the reason if there is no such scene.
     """
     seen = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
     images = [entry for entry in seen if entry.suffix.lower() in _SUFFIXES and entry.is_file()]

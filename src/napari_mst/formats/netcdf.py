@@ -86,7 +86,7 @@ def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, progress: Progres
             file.create_variable(name, along, data=values).attrs.update(about)
         stored = file.create_variable(cube.quantity or "cube", axes, dtype)
         stored.attrs.update(attributes)
-        # By this name xarray knows that the system is no second array.
+        # This name tells xarray that the system is not a second array.
         if mapping := attributes.get("grid_mapping"):
             stored.attrs["coordinates"] = mapping
         if IGNORED in cube.metadata:

@@ -31,7 +31,7 @@ JPEG = "JPEG"
 """Name of the doubts that noise and JPEG add."""
 
 CAMERA = "camera"
-"""Name of the doubts that the JPEG of a camera adds about which nothing is known."""
+"""Name of the uncertainty that the JPEG of an unknown camera adds."""
 
 BRIGHTNESS = "brightness below", "brightness above"
 """Names of the factors, of one number each, between which the true brightness of a photo lies.

@@ -165,7 +165,7 @@ def _check_zip(data: bytes) -> None:
 
 
 def _strange_object(archive: zipfile.ZipFile) -> str:
-    """The first object in the pickles of *archive* that no state dict needs; "" if none."""
+    """The first object in the pickles of *archive* that a state dict does not need; "" if none."""
     pickles = [entry for entry in archive.infolist() if entry.filename.lower().endswith(".pkl")]
     if sum(entry.file_size for entry in pickles) > _MAX_PICKLE:
         return f"more than {_MAX_PICKLE:,} bytes of other objects"

@@ -236,7 +236,7 @@ class Program:
 
     @property
     def scales(self) -> dict[str, Fraction]:
-        """The size of every map by that of the padded photo."""
+        """The size of every map for a size of the padded photo."""
         scales = {PHOTO: Fraction(1)}
         for each in self.passes:
             scales[each.writes] = scales[each.reads[0]] * each.scale

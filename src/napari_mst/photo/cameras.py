@@ -125,7 +125,7 @@ class Acquisition:
 
     @property
     def is_estimated(self) -> bool:
-        """True if the illuminant is not known yet: then there is no response."""
+        """True if the illuminant is not known yet, so that there is no response."""
         return self.illuminant == ESTIMATED
 
     @property

@@ -158,7 +158,7 @@ def orientation(path: str | PathLike[str]) -> int:
     """The orientation that a photo file asks for, 1 to 8; 1 where it does not say.
 
     `upright` undoes it, for programs that show the pixels as they are stored. A file that cannot be
-    read, or is no image, asks for none: it is refused where it is read.
+    read, or is not an image, asks for none: it is refused where it is read.
     """
     if is_raw_file(Path(path)):  # LibRaw turns it by itself
         return 1
@@ -189,7 +189,7 @@ def georeference_in(
         checked, doubts = place.checked() if place else (None, [])
         notes += doubts
         return checked
-    # A file that is no TIFF says nothing; a damaged one is refused where it is read.
+    # Other files than TIFFs say nothing; a damaged one is refused where it is read.
     except Exception:  # noqa: BLE001
         return None
 
@@ -234,7 +234,7 @@ def has_colours_of_its_own(path: Path) -> bool:
 def camera_named_in(path: Path) -> tuple[str, str]:
     """Make and model of the camera that a file names (EXIF, TIFF, RAW).
 
-    Both are empty where it does not say, or is no image.
+    Both are empty where it does not say, or is not an image.
     """
     try:
         if is_raw_file(path):

@@ -263,7 +263,7 @@ class Photo:
     def at_full_scale(self, share: float) -> Mask:
         """(H, W), True where a channel is stored as *share* of full scale (linear) or more.
 
-        Floats may exceed it, so that none of them is.
+        Floats may exceed it, so no float counts.
         """
         if self.pixels.dtype.kind != "u":
             return np.zeros(self.shape, bool)
@@ -392,7 +392,7 @@ class Photo:
     def sampled(self, number: int, side: int) -> Self:
         """A mosaic of *number* x *number* squares of *side* pixels from all over the photo.
 
-        It is the whole photo, if that is no larger.
+        It is the whole photo, if that is not larger.
         """
         mosaic = self.pixels
         for axis in (1, 2):

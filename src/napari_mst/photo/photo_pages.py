@@ -42,7 +42,7 @@ def shown_pages(path: Path) -> Array:
 
 
 def pages_in_srgb(pixels: Array, space: ColourSpace) -> Array:
-    """*pixels* of `decode_pages` in sRGB; of a type that no photo keeps, they stay as they are."""
+    """*pixels* of `decode_pages` in sRGB; types that photos do not keep stay as they are."""
     if pixels.dtype.name not in ("uint8", "uint16", "float32"):
         return pixels
     all_rows = pixels.reshape(-1, *pixels.shape[2:]) if pixels.ndim == 4 else pixels
@@ -50,7 +50,7 @@ def pages_in_srgb(pixels: Array, space: ColourSpace) -> Array:
 
 
 def _colour_pages(path: Path) -> tuple[Array, ColourSpace | None] | None:
-    """See `decode_pages`; None if *path* is no TIFF, or has no pages in colour."""
+    """See `decode_pages`; None if *path* is not a TIFF, or has no pages in colour."""
     try:
         with tifffile.TiffFile(path) as tiff:
             series = whole_series(tiff)[0]

@@ -221,13 +221,13 @@ def _unmasked(image: Array) -> tuple[Array, Mask | None]:
 def _masked(image: Array, hidden: Mask | None, notes: list[str]) -> tuple[Array, Mask | None]:
     """The image with 0 in pixels that are *hidden* or not finite in all channels.
 
-    With it comes the mask of the others; None where there are no such pixels.
+    The mask of the others comes with it; None where there are none.
     """
     if image.dtype.kind != "f" and hidden is None:
         return image, None
     valid = np.ones(image.shape[:2], bool) if hidden is None else ~hidden
     if image.dtype.kind == "f":
-        # Channel by channel, so that no mask of all channels is made.
+        # Channel by channel, without a mask of all channels.
         for channel in range(image.shape[2]):
             valid &= np.isfinite(image[..., channel])
     missing = valid.size - np.count_nonzero(valid)

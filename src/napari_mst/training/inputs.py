@@ -38,7 +38,7 @@ HELD_OUT_CAMERAS = (
     "Panasonic_DC-GX9",
     "Sony_ILCE-7RM4",
 )
-"""Cameras that no training photo is seen with; the models are judged on them."""
+"""Cameras that take no training photo; the models are judged on them."""
 
 D65_KELVIN = 6504.0
 MID_GREY = 0.18
@@ -98,7 +98,7 @@ class Input:
         return np.rint(noisy.clip(0, 1) * _FULL).astype(np.uint16)
 
     def photo(self, cube: Floats, scene: str = "") -> Photo:
-        """The same, as it is given to a reconstruction."""
+        """The same photo, as a reconstruction takes it."""
         encoding: Encoding = "linear" if self.acquisition else "srgb"
         return Photo.from_array(self.photograph(cube, scene), encoding=encoding)
 

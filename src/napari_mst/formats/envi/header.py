@@ -281,7 +281,7 @@ DATA_SUFFIXES = (
     ".envi",
     ".data",
 )
-"""The suffixes that data files of ENVI rasters have; the first is none at all."""
+"""Suffixes of the data files of ENVI rasters; the first means no suffix."""
 
 
 def targets(path: Path) -> tuple[Path, Path]:

@@ -77,7 +77,7 @@ def read_library(path: Path) -> Curves:
 def _records(header: Header, count: int) -> tuple[list[dict[str, str]], list[str]]:
     """Read the facts about each of *count* spectra from the *header*; at least its name.
 
-    A note says where there are no names for them.
+    A note says if names are missing.
     """
     try:
         records = json.loads(header.text(f"{OWN}spectra") or "[]")

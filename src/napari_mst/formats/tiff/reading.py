@@ -177,7 +177,7 @@ def _numbers(
     path: Path, tif: "TiffFile", series: "TiffPageSeries", shape: tuple[int, ...]
 ) -> Numbers:
     """The numbers of an image, of three axes: in memory, or in the file if they are many."""
-    # Without a range of planes, tifffile takes those of all files for being in this one where the
+    # Without a range of planes, tifffile reads the planes of all files from this one where the
     # places fit.
     if series.is_multifile:
         check_room(path.name, series.nbytes)
@@ -289,7 +289,7 @@ _INTERLEAVED = 1  # planar configuration
 
 
 def is_tiff(path: Path) -> bool:
-    """True if *path* begins as a TIFF or BigTIFF, and is no RAW photo."""
+    """True if *path* begins as a TIFF or BigTIFF, and is not a RAW photo."""
     with path.open("rb") as file:
         return file.read(4) in TIFF_MARKS and not is_raw(path.suffix, file)
 

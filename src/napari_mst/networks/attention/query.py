@@ -65,7 +65,7 @@ def check_one(x: Tensor, axes: int) -> None:
 
 
 def check_pixel(x: Tensor, query: Sequence[int]) -> None:
-    """Refuse a *query* that is no row and column of the map *x*, which has to be one: (1, C, H, W).
+    """Refuse a *query* that is not a row and column of the single map *x*: (1, C, H, W).
 
     Raises
     ------

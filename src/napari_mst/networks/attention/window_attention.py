@@ -225,7 +225,7 @@ class WindowAttention(Heads):
 
 
 def check_window(window: int) -> None:
-    """Refuse a side of a window that is no positive integer. Raises `ModelError`."""
+    """Refuse a side of a window that is not a positive integer. Raises `ModelError`."""
     if type(window) is not int or window < 1:
         raise ModelError(f"Expected a window of 1 pixel or more, got {window!r}. Choose 8.")
 
@@ -238,7 +238,7 @@ def filled_up(x: Tensor, side: int) -> Tensor:
 
 
 def _rolled(x: Tensor, shifts: tuple[int, int]) -> Tensor:
-    """(N, H, W, C), rolled along H and W; by 0 it is no copy."""
+    """(N, H, W, C), rolled along H and W; without a copy for 0."""
     return x.roll(shifts, (1, 2)) if any(shifts) else x
 
 
