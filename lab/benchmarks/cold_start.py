@@ -53,8 +53,8 @@ def rows(wait: float, side: int) -> Iterator[tuple[str, float, float]]:
     """Each case, with its seconds."""
     for name, pause in (("at once", 0.0), (f"after {wait:g} s", wait)):
         with tempfile.TemporaryDirectory() as folder:
-            # Kernels are read beside the source, too: a copy of the package has none there.
-            no_kernels = shutil.ignore_patterns("*.nbi", "*.nbc")
+            # Kernels are kept beside their source: a copy of the package has none there.
+            no_kernels = shutil.ignore_patterns("__pycache__")
             shutil.copytree(PACKAGE, Path(folder, PACKAGE.name), ignore=no_kernels)
             yield f"{name}, cold", *seconds(folder, pause, side)
             yield f"{name}, warm", *seconds(folder, pause, side)

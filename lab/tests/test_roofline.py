@@ -15,13 +15,12 @@ _TURNS = 20_000
 @pytest.mark.slow
 @pytest.mark.skipif(not native.is_ready(), reason="numba is missing, or has no kernels here")
 def test_products_of_the_kernels_reach_nine_tenths_of_the_true_peak() -> None:
-    from numba import njit
-
+    from napari_mst.engine.kernels.caching import kernel
     from napari_mst.engine.kernels.packed_rows import PackedRow, row_bytes
     from napari_mst.engine.kernels.processor import LANES, PIXELS
     from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
 
-    @njit
+    @kernel
     def multiply(source: PackedRow, layer: Layer, target: Target, width: int) -> None:
         for _ in range(_TURNS):
             multiply_row(source, POINT, layer, target, width)

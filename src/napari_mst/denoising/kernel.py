@@ -1,4 +1,4 @@
-"""`numpy_kernel.attend` and `numpy_bayes.estimates` compiled; this module imports numba."""
+"""`numpy_kernel.attend` and `numpy_bayes.estimates` compiled."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from napari_mst.denoising.numpy_bayes import FIRST, SECOND, estimates
 from napari_mst.denoising.numpy_kernel import ImageBlock, Tile
 from napari_mst.denoising.numpy_kernel import attend as by_numpy
 from napari_mst.engine.kernels.bayes import SCRATCH, TilePlanes, add_estimates
-from napari_mst.engine.kernels.non_local import Images, TilePlace, attend
+from napari_mst.engine.kernels.non_local import Images, TilePlace, attend, scratch_numbers
 from napari_mst.engine.kernels.patch_groups import REACH, Grid, Stage
 
 
@@ -39,7 +39,8 @@ class CompiledTile:
         """Compute `numpy_kernel.attend`, with the same bits wherever a pixel lies in a tile."""
         place = TilePlace(tile.top, tile.left, tile.bottom - tile.top, tile.right - tile.left)
         totals = np.zeros((self._images.planes, place.height, place.width))
-        attend(self._images, place, totals.ctypes.data)
+        scratch = np.zeros(scratch_numbers(self._images, place), np.float32)
+        attend(self._images, place, totals.ctypes.data, scratch.ctypes.data)
         return totals
 
 

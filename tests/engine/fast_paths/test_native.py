@@ -31,14 +31,6 @@ from napari_mst.networks.forms import ConvolutionForm
 from napari_mst.networks.mst_plus_plus import Concatenated
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining_mst_plus_plus import decoded, encoded
-from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.colour_fidelity.code_cells import (
-    Bounds,
-    ColourCheck,
-    linear_light,
-    srgb_codes,
-)
-from napari_mst.reconstruction.colour_fidelity.moving import move
 
 if native.is_ready():
     from napari_mst.engine.fast_paths.compiled_passes import (
@@ -299,8 +291,8 @@ from napari_mst.engine.kernels.products import Layer, Taps, Target, multiply_row
 from napari_mst.engine.kernels.packed_rows import PackedRow
 kinds = (PackedRow, Taps, Layer, Target)
 records = [types.NamedUniTuple(types.int64, len(kind._fields), kind) for kind in kinds]
-multiply_row.compile((*records, types.int64))
-print(*multiply_row.inspect_asm().values())
+multiply_row.compiled.compile((*records, types.int64))
+print(*multiply_row.compiled.inspect_asm().values())
 """
 
 
@@ -323,7 +315,6 @@ KERNELS = Path(native.__file__).parents[1] / "kernels"
 
 @needs_numba
 def test_a_kernel_is_compiled_again_when_any_file_of_the_kernels_changes(tmp_path: Path) -> None:
-    """numba itself would only look at the file of the kernel, not at those of what it calls."""
     from napari_mst.engine.kernels.kept import sources_digest
 
     for path in KERNELS.glob("*.py"):
@@ -337,50 +328,61 @@ def test_a_kernel_is_compiled_again_when_any_file_of_the_kernels_changes(tmp_pat
         path.write_bytes(before)
 
 
-CALLER = """
+KERNEL = """
+import sys
 from callee import add
-from napari_mst.engine.kernels.caching import compiled
+from napari_mst.engine.kernels.caching import kernel
 
-@compiled
-def one(out):
-    out[0] = add(out[0])
+@kernel
+def one(number: int) -> int:
+    return add(number)
+
+print(one(0), "numba" in sys.modules)
 """
-CALL = "import numpy, caller; out = numpy.zeros(1); caller.one(out); print(int(out[0]))"
+CALLEE = """
+from napari_mst.engine.kernels.caching import part
+
+@part
+def add(number: int) -> int:
+    return number + {}
+"""
+
+
+@pytest.fixture
+def called(tmp_path: Path) -> Callable[[int], tuple[str, str]]:
+    """The result of a kernel that adds a step, in a fresh process, and whether that took numba."""
+    (tmp_path / "caller.py").write_text(KERNEL)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+
+    def call(step: int) -> tuple[str, str]:
+        (tmp_path / "callee.py").write_text(CALLEE.format(step))
+        number, has_numba = printed("import caller", tmp_path, environment).split()
+        return number, has_numba
+
+    return call
 
 
 @needs_numba
-def test_a_kept_kernel_is_not_taken_after_what_it_calls_has_changed(tmp_path: Path) -> None:
-    caching = (KERNELS / "caching.py").read_text()
-    (tmp_path / "caching.py").write_text(caching)
-    (tmp_path / "caller.py").write_text(
-        CALLER.replace("napari_mst.engine.kernels.caching", "caching")
-    )
-    for step, times in ((1, 2), (2, 1)):
-        (tmp_path / "callee.py").write_text(
-            f"from numba import njit\n\n@njit\ndef add(x):\n    return x + {step}\n"
-        )
-        for _ in range(times):  # compiled, and taken from disk
-            environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-            assert printed(CALL, tmp_path, environment) == f"{step}\n"
-    assert len(list(tmp_path.glob("cache/*/*.nbc"))) == 2
+def test_a_kept_kernel_needs_no_numba_and_is_not_taken_after_what_it_calls_has_changed(
+    called: Callable[[int], tuple[str, str]],
+) -> None:
+    assert called(1) == ("1", "True")
+    assert called(1) == ("1", "False")
+    assert called(2) == ("2", "True")
 
 
 @needs_numba
-def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() -> None:
-    from napari_mst.engine.kernels import ahead, colours, powers
-    from napari_mst.engine.kernels.block import apply_block
-    from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra
-
-    spectra = np.zeros((2, 1, 1), np.float32)
-    photo = Photo.from_array(np.zeros((1, 1, 3), np.uint8))
-    check = ColourCheck(spectra, photo, np.zeros((2, 3), np.float32), 0)
-    colour = np.zeros((3, 1, 1), np.float32)
-    move(check, slice(None), linear_light(srgb_codes(colour)), Bounds(colour, colour))
-    kernels: list[Any] = [apply_block, decode_spectra, estimate_spectra]
-    kernels += [colours.move_spectra]
-    kernels += [powers.encode_light, powers.decode_light]
-    for kernel in kernels:  # which `native.is_ready` and these have called
-        assert kernel.signatures == [ahead.signature_of(kernel)]
+@pytest.mark.parametrize(
+    "damage", [lambda code: code[:-1], lambda code: code + b"0", lambda _: b""]
+)
+def test_a_damaged_kernel_is_compiled_again(
+    damage: Callable[[bytes], bytes], called: Callable[[int], tuple[str, str]], tmp_path: Path
+) -> None:
+    called(1)
+    (kept_file,) = (tmp_path / "kept").iterdir()
+    kept_file.write_bytes(damage(kept_file.read_bytes()))
+    assert called(1) == ("1", "True")
+    assert called(1) == ("1", "False")
 
 
 @needs_numba
@@ -392,9 +394,10 @@ def test_only_groups_of_kernels_that_are_not_on_disk_are_compiled_ahead_and_once
     kept: tuple[str, ...] | None, processes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from napari_mst.engine.kernels import ahead
+    from napari_mst.engine.kernels.caching import CompiledKernel
 
-    def is_kept(kernel: Any, _: object) -> bool:
-        return kept is None or kernel.py_func.__name__ in kept
+    def is_kept(kernel: Any) -> bool:
+        return kept is None or kernel.__name__ in kept
 
     started: list[str] = []
 
@@ -402,7 +405,7 @@ def test_only_groups_of_kernels_that_are_not_on_disk_are_compiled_ahead_and_once
         started.append(command[-1])
         return Mock()
 
-    monkeypatch.setattr(ahead, "is_kept", is_kept)
+    monkeypatch.setattr(CompiledKernel, "is_kept", is_kept)
     monkeypatch.setattr(subprocess, "Popen", start)
     ahead.begin.cache_clear()
     try:

@@ -1,6 +1,6 @@
 """Passes on a CPU as compiled kernels: what torch gives, to rounding, faster; all in NumPy.
 
-This module imports numba, so it is imported only where `native.can_run` says so.
+This module is imported only where `native.can_run` says so.
 Letters: B bands, C channels, h, w sides of a region.
 """
 

@@ -1,7 +1,7 @@
 """Finds out whether there are compiled kernels for this processor, and whether they are right.
 
-numba, which compiles them, is not to be had for some processors. Nothing here imports it before
-somebody asks.
+numba, which compiles them, is not to be had for some processors. A process that finds them on disk
+does not import it.
 """
 
 import functools

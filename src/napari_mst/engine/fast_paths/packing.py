@@ -1,6 +1,6 @@
 """Features and weights as compiled kernels take them: addresses, strides and filled-up panels.
 
-This module imports numba, as the kernels do. Letters: C channels, h, w sides of a region.
+Letters: C channels, h, w sides of a region.
 """
 
 import threading

@@ -5,18 +5,14 @@ lets only one thread of a process compile, and keeps Python's lock for half of t
 window would feel.
 """
 
-import inspect
 import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from numba import types
-
 from napari_mst.engine.kernels.bayes import add_estimates
 from napari_mst.engine.kernels.block import apply_block
-from napari_mst.engine.kernels.caching import is_kept
 from napari_mst.engine.kernels.colours import move_spectra
 from napari_mst.engine.kernels.convolution import convolve, double
 from napari_mst.engine.kernels.denormals import flush
@@ -63,7 +59,7 @@ def begin() -> "Sequence[subprocess.Popen[bytes]]":
     return [
         _start(index)
         for index, group in enumerate(_GROUPS)
-        if not all(is_kept(kernel, signature_of(kernel)) for kernel in group)
+        if not all(kernel.is_kept() for kernel in group)
     ]
 
 
@@ -74,18 +70,6 @@ def _start(group: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
 
 
-def signature_of(kernel: Any) -> tuple[Any, ...]:
-    """The types that *kernel* is called with: integers, and records of integers."""
-    parameters = inspect.signature(kernel.py_func).parameters.values()
-    return tuple(_type_of(parameter.annotation) for parameter in parameters)
-
-
-def _type_of(annotation: Any) -> Any:
-    if annotation is int:
-        return types.int64
-    return types.NamedUniTuple(types.int64, len(annotation._fields), annotation)
-
-
 if __name__ == "__main__":
     for each in _GROUPS[int(sys.argv[1])]:
-        each.compile(signature_of(each))  # those that are on disk are read from there
+        each.is_kept() or each.compile()

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from llvmlite import ir
 
-from napari_mst.engine.kernels.caching import part
+from napari_mst.base.arrays import Singles
+from napari_mst.engine.kernels.caching import kernel, part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, LLVMValue, emitted, floats, integers
 from napari_mst.engine.kernels.patch_groups import PATCH, REACH, Grid, Stage
 from napari_mst.engine.kernels.powers import ONE, ZERO, larger
-from napari_mst.engine.kernels.processor import LANES, VECTOR, kernel
+from napari_mst.engine.kernels.processor import LANES, VECTOR
 
 _SIDE = 2 * REACH + 1
 _COLUMNS = 16  # of a window: whole vectors of any processor
@@ -289,8 +290,10 @@ def _filter_of(channels: int) -> _Filter:
             apply(scratch.noisy, group, scratch)
         else:
             mean = floats(scratch.mean, numbers)
+            rows = floats(scratch.noisy, group.count * width)
             for index in range(group.count):
-                floats(scratch.noisy + index * width * _FLOAT_BYTES, numbers)[:] = mean
+                for i in range(numbers):
+                    rows[index * width + i] = mean[i]
         counts = 0 if channel else tile.sums + _CHANNELS * group.plane
         scatter(scratch.noisy, group, tile.sums + shift, counts)
 
@@ -333,8 +336,9 @@ def _nearest(tile: TilePlanes, y: int, x: int, scratch: Scratch, stage: Stage) -
         shift = here + (i - REACH) * row - REACH * _FLOAT_BYTES
         target = scratch.distances + i * _COLUMNS * _FLOAT_BYTES
         own = floats(target, _COLUMNS)
-        own[:] = floats(tile.barred + shift, _COLUMNS)
-        own[_SIDE:] = np.inf
+        barred = floats(tile.barred + shift, _COLUMNS)
+        for j in range(_COLUMNS):
+            own[j] = barred[j] if j < _SIDE else np.inf
         _compare(Pair(tile.guide + here, tile.guide + shift), group, stage.channels, target)
     limit = _limit(scratch.distances, scratch.mean, stage.count)
     distances = floats(scratch.distances, _SIDE * _COLUMNS)
@@ -349,6 +353,13 @@ def _nearest(tile: TilePlanes, y: int, x: int, scratch: Scratch, stage: Stage) -
     return PatchGroup(scratch.places, count, row, tile.height * row)
 
 
+@part
+def _write_diagonal(matrix: Singles, width: int) -> None:
+    """Write ones on the diagonal of a *matrix*, and zeros beside it."""
+    for index in range(len(matrix)):
+        matrix[index] = ZERO if index % (width + 1) else ONE
+
+
 @kernel
 def add_estimates(tile: TilePlanes, grid: Grid, stage: Stage, scratch: int) -> None:
     """Add the estimates of all groups of *grid*; *scratch* are `SCRATCH` numbers that are 0."""
@@ -361,9 +372,7 @@ def add_estimates(tile: TilePlanes, grid: Grid, stage: Stage, scratch: int) -> N
     own = Scratch(scratch, places, guide, noisy, mean, matrix, ones)
     is_first = stage.channels == 1
     width = _PLANE_WIDTH if is_first else _WIDTH
-    diagonal = floats(ones, width * width)
-    diagonal[:] = ZERO
-    diagonal[:: width + 1] = ONE
+    _write_diagonal(floats(ones, width * width), width)
     barred = floats(tile.barred, tile.height * tile.width)
     for y in range(grid.top, grid.bottom):
         if (y - grid.down) % grid.step and y != grid.last_row:

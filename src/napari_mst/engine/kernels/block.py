@@ -8,9 +8,8 @@ two.
 from typing import NamedTuple
 
 from llvmlite import ir
-from numba import njit
 
-from napari_mst.engine.kernels.caching import part
+from napari_mst.engine.kernels.caching import kernel, part, written_out
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, emitted
 from napari_mst.engine.kernels.packed_rows import (
     Features,
@@ -24,7 +23,7 @@ from napari_mst.engine.kernels.packed_rows import (
     row_of,
     unpack_row,
 )
-from napari_mst.engine.kernels.processor import VECTOR, kernel
+from napari_mst.engine.kernels.processor import VECTOR
 from napari_mst.engine.kernels.products import (
     POINT,
     Layer,
@@ -152,7 +151,7 @@ def _around(work: _Work, ring: int, y: int, length: int) -> Neighbours:
     return Neighbours(first + (y - 1) % 3 * row, first + y % 3 * row, first + (y + 1) % 3 * row)
 
 
-@njit(inline="always")
+@written_out
 def _take_row(y: int, source: Features, work: _Work) -> None:
     """Take row *y* of the input and compute its values: the first step."""
     wide = work.width + 6
@@ -168,7 +167,7 @@ def _take_row(y: int, source: Features, work: _Work) -> None:
         clear_row(values, 0, wide)
 
 
-@njit(inline="always")
+@written_out
 def _filter_values(y: int, work: _Work) -> None:
     """The first depthwise convolution of the values, and its GELU: the second step."""
     wide = work.width + 4
@@ -180,7 +179,7 @@ def _filter_values(y: int, work: _Work) -> None:
         clear_row(filtered, 0, wide)
 
 
-@njit(inline="always")
+@written_out
 def _attend_row(y: int, work: _Work) -> None:
     """Attention, LayerNorm, the product that expands the channels, and its GELU: the third step."""
     weights = work.weights
@@ -201,7 +200,7 @@ def _attend_row(y: int, work: _Work) -> None:
     clear_outside(hidden, max(work.left - 2, 0), max(work.right - 2, 0), wide)
 
 
-@njit(inline="always")
+@written_out
 def _add_attention(y: int, attended: PackedRow, work: _Work) -> None:
     """The second depthwise convolution of the values, the mixing product, and the residual."""
     weights = work.weights
@@ -216,7 +215,7 @@ def _add_attention(y: int, attended: PackedRow, work: _Work) -> None:
     multiply_row(inputs, POINT, mix, target, wide)
 
 
-@njit(inline="always")
+@written_out
 def _reduce_row(y: int, work: _Work) -> None:
     """Filter the hidden channels, multiply them back, and add the residual: the last step."""
     weights = work.weights

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.base.arrays import Mask, Singles
-from napari_mst.engine.kernels.caching import part
-from napari_mst.engine.kernels.emitter import LLVMNumber, floats, fused
+from napari_mst.engine.kernels.caching import kernel, part
+from napari_mst.engine.kernels.emitter import LLVMNumber, flags, floats, fused
 from napari_mst.engine.kernels.powers import ONE, ZERO, larger, smaller
-from napari_mst.engine.kernels.processor import kernel
 
 COEFFICIENTS = 9
 """Numbers of each band: its response in three colours, and their six products."""
@@ -23,6 +22,7 @@ _PIECE = 128
 """Pixels of a row that are moved together: their spectra stay in the fastest cache."""
 
 _FLOAT_BYTES = 4
+_ROW = _PIECE * _FLOAT_BYTES
 
 
 class SpectraPlanes(NamedTuple):
@@ -225,17 +225,29 @@ def _write_surfaces(
             own[x] = moved[band * _PIECE + x] if outside[x] else own[x]
 
 
+def scratch_bytes(bands: int) -> int:
+    """Scratch memory that `move_spectra` needs."""
+    return (2 * bands + COEFFICIENTS + 11) * _ROW
+
+
 @kernel
-def move_spectra(spectra: SpectraPlanes, colours: ColourPlanes, moving: Moving) -> int:
-    """Move *spectra*, in place, until they show *colours* that are allowed; count those outside."""
+def move_spectra(
+    spectra: SpectraPlanes, colours: ColourPlanes, moving: Moving, scratch: int
+) -> int:
+    """Move *spectra*, in place, until they show *colours* that are allowed; count those outside.
+
+    *scratch* are `scratch_bytes`, all of them 0.
+    """
     limits = floats(moving.limits, 3)
     close, highest = limits[0], limits[2]
-    moved = np.zeros(spectra.bands * _PIECE, np.float32)
-    weights = np.zeros(spectra.bands * _PIECE, np.float32)
-    sums = np.zeros(COEFFICIENTS * _PIECE, np.float32)
-    cells = np.zeros(6 * _PIECE, np.float32)
-    solution = np.zeros(3 * _PIECE, np.float32)
-    outside, moves = np.zeros(_PIECE, np.bool_), np.zeros(_PIECE, np.bool_)
+    moved = floats(scratch, spectra.bands * _PIECE)
+    weights = floats(scratch + spectra.bands * _ROW, spectra.bands * _PIECE)
+    rest = scratch + 2 * spectra.bands * _ROW
+    sums = floats(rest, COEFFICIENTS * _PIECE)
+    cells = floats(rest + COEFFICIENTS * _ROW, 6 * _PIECE)
+    solution = floats(rest + (COEFFICIENTS + 6) * _ROW, 3 * _PIECE)
+    outside = flags(rest + (COEFFICIENTS + 9) * _ROW, _PIECE)
+    moves = flags(rest + (COEFFICIENTS + 10) * _ROW, _PIECE)
     channel = spectra.height * spectra.width * _FLOAT_BYTES
     total = 0
     for y in range(spectra.height):

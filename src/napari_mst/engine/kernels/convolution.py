@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from napari_mst.engine.kernels.caching import part
+from napari_mst.engine.kernels.caching import kernel, part
 from napari_mst.engine.kernels.packed_rows import (
     Features,
     Missing,
@@ -14,7 +14,7 @@ from napari_mst.engine.kernels.packed_rows import (
     row_of,
     unpack_row,
 )
-from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
+from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR
 from napari_mst.engine.kernels.products import POINT, Layer, Taps, Target, multiply_row
 
 

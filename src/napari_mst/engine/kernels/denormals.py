@@ -2,8 +2,9 @@
 
 from llvmlite import ir
 
+from napari_mst.engine.kernels.caching import kernel
 from napari_mst.engine.kernels.emitter import Emitter, emitted
-from napari_mst.engine.kernels.processor import TRIPLE, kernel
+from napari_mst.engine.kernels.processor import TRIPLE
 
 _FLUSHED_AND_TAKEN_AS_ZERO = 0x8040  # of MXCSR: FTZ and DAZ
 _FLUSHED = 1 << 24  # of FPCR: FZ

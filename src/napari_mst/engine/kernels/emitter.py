@@ -8,14 +8,12 @@ which are 64-bit integers, and records (NamedTuples) of them.
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, cast
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
-from numba.core import cgutils
-from numba.extending import intrinsic, register_jitable
 
+from napari_mst.engine.kernels.caching import CompiledPart
 from napari_mst.engine.kernels.processor import LANES, STEP
 
 Given = ParamSpec("Given")
@@ -155,6 +153,8 @@ class Emitter:
     def call(self, name: str, kind: LLVMValue, *arguments: LLVMValue, **options: Any) -> LLVMValue:
         """The result, of *kind*, of LLVM's function *name*."""
         signature = ir.FunctionType(kind, [argument.type for argument in arguments])
+        from numba.core import cgutils
+
         function = cgutils.get_or_insert_function(self.builder.module, signature, name)
         return self.builder.call(function, arguments, **options)
 
@@ -198,6 +198,8 @@ class Emitter:
 
     def loop(self, count: LLVMValue | int) -> AbstractContextManager[Any]:
         """A loop; its `index` counts from zero."""
+        from numba.core import cgutils
+
         count = ir.Constant(_INT, count) if isinstance(count, int) else count
         return cgutils.for_range(self.builder, count)
 
@@ -214,6 +216,8 @@ class Emitter:
 
     def variable(self, start: LLVMValue) -> LLVMValue:
         """A register that begins with *start*."""
+        from numba.core import cgutils
+
         register = cgutils.alloca_once(self.builder, start.type)
         self.builder.store(start, register)
         return register
@@ -236,39 +240,59 @@ class Emitter:
                     self.put(result, register)
 
 
-@intrinsic
-def fused(_: Any, a: Any, b: Any, c: Any) -> Any:
-    """a b + c of three numbers, rounded once."""
-    return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
+def _fused() -> Any:
+    from numba.extending import intrinsic
+
+    def fused(_: Any, a: Any, b: Any, c: Any) -> Any:
+        return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
+
+    return intrinsic(fused)
 
 
-def _array_at(number: Any) -> Callable[[int, int], Any]:
-    """Makes the array of a number of *number*s at an address."""
-    kind = types.CPointer(number)
+fused = CompiledPart(_fused)
+"""a b + c of three numbers, rounded once."""
 
-    @intrinsic
-    def pointer(_: Any, address: Any) -> Any:
+
+def _array_of(number: str) -> Any:
+    """What makes the array of a count of *number*s at an address."""
+    from numba import types
+    from numba.core.cgutils import pack_array
+    from numba.extending import intrinsic
+    from numba.np.arrayobj import make_array, populate_array
+
+    kind = types.Array(getattr(types, number), 1, "C")
+
+    def array(_: Any, address: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, _: Any, values: Sequence[LLVMValue]) -> LLVMValue:
-            return builder.inttoptr(values[0], context.get_value_type(kind))
+            made = make_array(kind)(context, builder)
+            size = context.get_constant(
+                types.int64, context.get_abi_sizeof(context.get_data_type(kind.dtype))
+            )
+            place = builder.inttoptr(values[0], made.data.type)
+            shape, strides = (pack_array(builder, [each]) for each in (values[1], size))
+            populate_array(made, place, shape, strides, size, None)
+            return made._getvalue()
 
-        return kind(address), generate
+        return kind(types.unliteral(address), types.unliteral(count)), generate
 
-    @register_jitable
-    def array(address: int, count: int) -> Any:
-        return carray(pointer(address), (count,))
-
-    return array
+    return intrinsic(array)
 
 
-floats, doubles = _array_at(types.float32), _array_at(types.float64)
+floats, doubles, integers, flags = (
+    CompiledPart(functools.partial(_array_of, number))
+    for number in ("float32", "float64", "int64", "boolean")
+)
 """The array of a count of numbers at an address."""
-
-integers = _array_at(types.int64)
-"""The array of a count of integers at an address."""
 
 
 def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given, None]:
     """An instruction of compiled code, which *emit* writes with an `Emitter`."""
+    return cast("Callable[Given, None]", CompiledPart(functools.partial(_instruction, emit)))
+
+
+def _instruction(emit: Callable[..., None]) -> Any:
+    from numba import types
+    from numba.extending import intrinsic
 
     # numba asks for the signature, which `wraps` takes from *emit*.
     @functools.wraps(emit)
@@ -276,8 +300,7 @@ def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given
         kinds = [types.unliteral(each) for each in given]
 
         def generate(context: Any, builder: Any, _: Any, values: Sequence[LLVMValue]) -> LLVMValue:
-            write: Callable[..., None] = emit
-            write(Emitter(builder), *_unpacked(builder, kinds, values))
+            emit(Emitter(builder), *_unpacked(builder, kinds, values))
             return context.get_dummy_value()
 
         return types.void(*kinds), generate
@@ -287,6 +310,9 @@ def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given
 
 def _unpacked(builder: Any, kinds: Sequence[Any], values: Sequence[LLVMValue]) -> list[Any]:
     """Values, and records of them, which the compiled code has in one value of their kind."""
+    from numba import types
+    from numba.core import cgutils
+
     return [
         kind.instance_class(
             *_unpacked(builder, kind.types, cgutils.unpack_tuple(builder, value, kind.count))

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from napari_mst.engine.kernels.caching import kernel
 from napari_mst.engine.kernels.emitter import DOUBLE, DOUBLES, HALF, Emitter, emitted
 from napari_mst.engine.kernels.packed_rows import Features
-from napari_mst.engine.kernels.processor import GRAM_ROWS, LANES, VECTOR, kernel
+from napari_mst.engine.kernels.processor import GRAM_ROWS, LANES, VECTOR
 
 GRAM_BYTES = 1 << 14
 """Scratch memory that `add_gram` takes, or that of one pixel: what stays in the fastest cache."""

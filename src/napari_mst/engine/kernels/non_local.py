@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.base.arrays import Singles
-from napari_mst.engine.kernels.caching import part
+from napari_mst.engine.kernels.caching import kernel, part
 from napari_mst.engine.kernels.emitter import doubles, floats, fused
 from napari_mst.engine.kernels.powers import ZERO, exponential, larger
-from napari_mst.engine.kernels.processor import kernel
 
 _FLOAT_BYTES = 4
 _LEAST = np.float32(-60)  # of an exponent: products of a smaller weight would be denormal, and slow
@@ -63,7 +62,8 @@ class TilePlace(NamedTuple):
 @part
 def _square(images: Images, here: int, there: int, squares: Singles) -> None:
     """Write the squared differences of two rows of pixels, summed over channels."""
-    squares[:] = ZERO
+    for x in range(len(squares)):
+        squares[x] = ZERO
     for channel in range(images.channels):
         shift = channel * images.height * images.width * _FLOAT_BYTES
         own = floats(images.image + here + shift, len(squares))
@@ -79,25 +79,39 @@ def _square(images: Images, here: int, there: int, squares: Singles) -> None:
 @part
 def _filter(taps: Singles, source: Singles, step: int, target: Singles) -> None:
     """Write the sums over a patch of the *source*, whose numbers are *step* apart in it."""
-    target[:] = ZERO
+    for x in range(len(target)):
+        target[x] = ZERO
     for index in range(len(taps)):
         tap, shifted = taps[index], source[index * step :]
         for x in range(len(target)):
             target[x] = fused(tap, shifted[x], target[x])
 
 
+def scratch_numbers(images: Images, place: TilePlace) -> int:
+    """The numbers of float32 that `attend` works with."""
+    border = images.patch - 1
+    columns = place.width + border
+    padded = (3 * place.height + 2 * border) * columns + border
+    return padded + images.planes * place.height * place.width
+
+
 @kernel
-def attend(images: Images, place: TilePlace, totals: int) -> None:
-    """Add the values by their weights to *totals* (planes, height, width), which are float64."""
+def attend(images: Images, place: TilePlace, totals: int, scratch: int) -> None:
+    """Add the values by their weights to *totals* (planes, height, width), which are float64.
+
+    *scratch* are `scratch_numbers` of float32, all of them 0.
+    """
     taps, numbers = floats(images.taps, images.patch), floats(images.numbers, 2)
     free, scale = numbers[0], numbers[1]
     height, width, border = place.height, place.width, images.patch - 1
     # Rows follow each other, so that loops are long. Their last numbers are of no pixel.
     rows, columns = height + border, width + border
-    squares = np.zeros(rows * columns + border, np.float32)
-    filtered = np.zeros(rows * columns, np.float32)
-    weights = np.zeros(height * columns, np.float32)
-    sums = np.zeros(images.planes * height * width, np.float32)
+    count = rows * columns
+    squares = floats(scratch, count + border)
+    filtered = floats(scratch + (count + border) * _FLOAT_BYTES, count)
+    weights = floats(scratch + (2 * count + border) * _FLOAT_BYTES, height * columns)
+    start = scratch + (2 * count + border + height * columns) * _FLOAT_BYTES
+    sums = floats(start, images.planes * height * width)
     result = doubles(totals, len(sums))
     top, left = place.top + images.distance, place.left + images.distance
     side = 2 * images.distance + 1

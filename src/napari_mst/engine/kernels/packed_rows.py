@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-from numba.extending import register_jitable
-
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import Emitter, emitted
 from napari_mst.engine.kernels.processor import PIXELS, VECTOR
@@ -57,7 +55,7 @@ class PackedRow(NamedTuple):
     plane: int
 
 
-@register_jitable
+@part
 def row_bytes(width: int, planes: int) -> int:
     """Bytes of a row of *width* pixels, and of a whole group that may be written beyond its end."""
     groups = -(-width // PIXELS) + 1

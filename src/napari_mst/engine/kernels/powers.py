@@ -9,9 +9,8 @@ import math
 
 import numpy as np
 
-from napari_mst.engine.kernels.caching import inlined
+from napari_mst.engine.kernels.caching import inlined, kernel
 from napari_mst.engine.kernels.emitter import LLVMNumber, floats, fused
-from napari_mst.engine.kernels.processor import kernel
 
 ZERO, ONE = np.float32(0), np.float32(1)
 

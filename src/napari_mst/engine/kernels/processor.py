@@ -1,12 +1,9 @@
 """The vector unit of this processor, and how much of a product its registers hold."""
 
 import os
-from functools import partial
 from typing import NamedTuple
 
-from numba.core.registry import cpu_target
-
-from napari_mst.engine.kernels.caching import compiled
+from napari_mst.engine.kernels.kept import machine
 
 ASKED_FOR = "NAPARI_MST_LAYOUT"
 """The variable of the environment that names a layout, as "8x4", in place of the widest.
@@ -63,15 +60,10 @@ def layouts_of(triple: str, processor: str, features: str) -> tuple[RegisterLayo
     raise ImportError(f"no vector unit that fits, of {processor}")
 
 
-_MACHINE = cpu_target.target_context.codegen().magic_tuple()
+TRIPLE, PROCESSOR, _FEATURES = machine()
+"""The kind of machine and its system, and the processor, as LLVM calls them."""
 
-TRIPLE: str = _MACHINE[0]
-"""The kind of machine and its system, as LLVM calls them."""
-
-PROCESSOR: str = _MACHINE[1]
-"""The processor, as LLVM calls it."""
-
-LAYOUTS = layouts_of(*_MACHINE)
+LAYOUTS = layouts_of(TRIPLE, PROCESSOR, _FEATURES)
 """All that this processor can execute."""
 
 
@@ -84,9 +76,6 @@ LAYOUT = _BY_NAME[_ASKED]
 """The layout of all kernels of this process: the widest, unless another one is asked for."""
 
 LANES, VECTORS, PIXELS, GRAM_ROWS = LAYOUT
-
-kernel = partial(compiled, variant=str(LAYOUT))
-"""Compiles a function in this layout; see `caching.compiled`."""
 
 VECTOR = 4 * LANES
 """Bytes of a vector."""

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from numba import njit
-
+from napari_mst.engine.kernels.caching import inlined
 from napari_mst.engine.kernels.emitter import FLOATS, Emitter, LLVMValue, emitted
 from napari_mst.engine.kernels.packed_rows import PackedRow
 from napari_mst.engine.kernels.processor import LANES, PIXELS, STEP, VECTOR, VECTORS
@@ -131,7 +130,7 @@ def _sum_up(
         e.put(e.at(weight, _STEP_BYTES), weights)
 
 
-@njit(forceinline=True)  # so that LLVM knows which parts of the records are constants
+@inlined  # so that LLVM knows which parts of the records are constants
 def multiply_row(source: PackedRow, taps: Taps, layer: Layer, target: Target, width: int) -> None:
     """A convolution of the *width* pixels of a row, panel by panel.
 
@@ -189,7 +188,7 @@ def _filter(e: Emitter, rows: Neighbours, weights: int, has_gelu: int, target: i
         e.store(e.value(total), e.at(target, pixel * VECTOR))
 
 
-@njit(forceinline=True)  # so that LLVM knows which parts of the records are constants
+@inlined  # so that LLVM knows which parts of the records are constants
 def filter_row(
     rows: Neighbours, weights: int, has_gelu: int, target: PackedRow, width: int
 ) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.base.arrays import Singles
-from napari_mst.engine.kernels.caching import part
+from napari_mst.engine.kernels.caching import kernel, part
 from napari_mst.engine.kernels.emitter import floats, fused
 from napari_mst.engine.kernels.packed_rows import (
     Features,
@@ -31,7 +31,7 @@ from napari_mst.engine.kernels.powers import (
     power,
     smaller,
 )
-from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
+from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR
 from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
 
 FEATURES = 9
@@ -96,9 +96,10 @@ its brightness; and, of `pixelwise.Start`, the limit of a reflectance and four n
 _BLACK, _DARKEST, _OFFSET, _LIMIT, _SLOPE, _LEAST, _MOST, _BEND = range(len(LIMITS))
 
 # The numbers of a piece, each for all of its pixels: its colours, what its spectra are bounded by
-# (their least light and their limit), and its features.
+# (their least light and their limit), its features, and a factor of them.
 _FIRST_FEATURE = 5
-_NUMBERS = (_FIRST_FEATURE + FEATURES) * _PIECE
+_SHARES = (_FIRST_FEATURE + FEATURES) * _PIECE
+_NUMBERS = -(-(_SHARES + _PIECE) // 16) * 16  # whole cache lines, behind which lie rows
 
 
 @part
@@ -106,7 +107,7 @@ def _take_features(numbers: Singles, limits: Singles, features: PackedRow, width
     """Write the bounds of a piece, and its features to a row; see `colour_features`."""
     darkest, offset, limit = limits[_DARKEST], limits[_OFFSET], limits[_LIMIT]
     slope, least = limits[_SLOPE], limits[_LEAST]
-    shares = np.empty(_PIECE, np.float32)
+    shares = numbers[_SHARES:]
     for x in range(width):
         red = larger(numbers[x], darkest)
         green = larger(numbers[_PIECE + x], darkest)
@@ -162,7 +163,8 @@ def _make_spectra(numbers: Singles, last: PackedRow, weights: SpectrumWeights, w
 
 def scratch_bytes(weights: SpectrumWeights) -> int:
     """Scratch memory that `estimate_spectra` and `write_sides` need."""
-    return row_bytes(_PIECE, _FEATURE_PLANES + 2 * max(weights.hidden_planes, weights.planes))
+    planes = _FEATURE_PLANES + 2 * max(weights.hidden_planes, weights.planes)
+    return row_bytes(_PIECE, planes) + _NUMBERS * _FLOAT_BYTES
 
 
 @part
@@ -195,7 +197,8 @@ def estimate_spectra(
     photo: PhotoPlanes, weights: SpectrumWeights, out: Features, scratch: int
 ) -> None:
     """Compute the spectra *out* of all pixels of the *photo*."""
-    numbers = np.empty(_NUMBERS, np.float32)
+    numbers = floats(scratch, _NUMBERS)
+    rows = scratch + _NUMBERS * _FLOAT_BYTES
     for y in range(out.height):
         for start in range(0, out.width, _PIECE):
             width = min(_PIECE, out.width - start)
@@ -204,7 +207,7 @@ def estimate_spectra(
                 light = floats(place + start * _FLOAT_BYTES, width)
                 for x in range(width):
                     numbers[colour * _PIECE + x] = light[x]
-            last = _last_layer(numbers, weights, scratch, width)
+            last = _last_layer(numbers, weights, rows, width)
             _make_spectra(numbers, last, weights, width)
             place = out.address + y * out.row + start * out.pixel
             unpack_row(last, PixelRow(place, out.pixel, out.channels), width)
@@ -268,7 +271,8 @@ def write_sides(
     estimates: Estimates, weights: SpectrumWeights, out: PhotoPlanes, scratch: int
 ) -> None:
     """Write the lower spectra of *estimates*, and then the upper ones, band by band."""
-    numbers = np.empty(_NUMBERS, np.float32)
+    numbers = floats(scratch, _NUMBERS)
+    rows = scratch + _NUMBERS * _FLOAT_BYTES
     doubts = floats(estimates.doubts, estimates.bands * DOUBTS)
     for y in range(estimates.height):
         for start in range(0, estimates.width, _PIECE):
@@ -276,7 +280,8 @@ def write_sides(
             source = estimates.address + y * estimates.row + start * _FLOAT_BYTES
             target = out.address + y * out.row + start * _FLOAT_BYTES
             # The colours that the spectra show
-            numbers[: 3 * _PIECE] = ZERO
+            for place in range(3 * _PIECE):
+                numbers[place] = ZERO
             for band in range(estimates.bands):
                 spectra = floats(source + band * estimates.channel, width)
                 for colour in range(3):
@@ -284,7 +289,7 @@ def write_sides(
                     for x in range(width):
                         place = colour * _PIECE + x
                         numbers[place] = fused(spectra[x], response, numbers[place])
-            last = _last_layer(numbers, weights, scratch, width)
+            last = _last_layer(numbers, weights, rows, width)
             spectrum = PackedRow(last.address, weights.planes // SIDES, last.plane)
             _make_spectra(numbers, spectrum, weights, width)
             side = spectrum.planes * spectrum.plane

@@ -45,7 +45,13 @@ def move(comparison: ColourCheck, rows: slice, rendered: Floats, bounds: Bounds)
 
 def moved_by_kernel(spectra: Singles, shown: Floats, cells: Bounds, response: Floats) -> int:
     """Move *spectra* (B, h, w), in place; counts those whose colours *shown* are beyond *cells*."""
-    from napari_mst.engine.kernels.colours import ColourPlanes, Moving, SpectraPlanes, move_spectra
+    from napari_mst.engine.kernels.colours import (
+        ColourPlanes,
+        Moving,
+        SpectraPlanes,
+        move_spectra,
+        scratch_bytes,
+    )
 
     # They are kept until the end: the records have only their addresses.
     planes = [np.ascontiguousarray(each, dtype=np.float32) for each in (shown, *cells)]
@@ -57,7 +63,9 @@ def moved_by_kernel(spectra: Singles, shown: Floats, cells: Bounds, response: Fl
     band, row, _ = spectra.strides
     place = SpectraPlanes(spectra.ctypes.data, band, row, *spectra.shape)
     colours = ColourPlanes(*(each.ctypes.data for each in planes))
-    return move_spectra(place, colours, Moving(coefficients.ctypes.data, limits.ctypes.data, STEPS))
+    moving = Moving(coefficients.ctypes.data, limits.ctypes.data, STEPS)
+    scratch = np.zeros(scratch_bytes(place.bands), np.uint8)
+    return move_spectra(place, colours, moving, scratch.ctypes.data)
 
 
 def moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
