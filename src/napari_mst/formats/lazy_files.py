@@ -56,11 +56,16 @@ class _OpenFile:
     def fill(self, place: int, flat: Array) -> Array:
         """The array *flat*, filled with the bytes from this *place*, at most to the end."""
         rest = memoryview(flat.view(np.uint8))  # type: ignore[arg-type] # NumPy's own stubs
-        with self._lock:
-            self._file.seek(place)
-            while rest and (done := self._file.readinto(rest)):
-                rest = rest[done:]
+        while rest and (done := self._read(place, rest)):
+            place, rest = place + done, rest[done:]
         return flat
+
+    def _read(self, place: int, into: memoryview) -> int:
+        if hasattr(os, "preadv"):
+            return os.preadv(self._file.fileno(), [into], place)
+        with self._lock:  # Windows
+            self._file.seek(place)
+            return self._file.readinto(into)
 
     def _is_changed(self) -> bool:
         """True if the contents may be others, also where their time was set back."""
@@ -88,26 +93,31 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
     file, offset, dtype = _OpenFile(path), data.offset, data.dtype
     _, lines, length = shape
 
-    def run(start: int, count: int) -> Array:
-        return file.fill(offset + start * dtype.itemsize, np.empty(count, dtype))
+    def run(start: int, flat: Array) -> Array:
+        return file.fill(offset + start * dtype.itemsize, flat)
 
     def read(outer: range, middle: range, inner: range) -> Array:
-        numbers = np.empty((len(outer), len(middle), len(inner)), dtype.newbyteorder("="))
+        numbers = np.empty((len(outer), len(middle), len(inner)), dtype)
         span = range(middle.start, middle[-1] + 1)
         skipped = (len(span) * length - len(middle) * len(inner) * inner.step) * dtype.itemsize
+        reach = inner[-1] + 1 - inner.start
         with file.checked():
             for at, block in zip(outer, numbers, strict=True):
                 first = at * lines
                 # A single row is one call in either way.
                 if skipped <= (len(middle) - 1) * SKIPPED_BYTES:
-                    flat = run((first + span.start) * length, len(span) * length)
+                    flat = np.empty(len(span) * length, dtype)
+                    run((first + span.start) * length, flat)
                     rows = flat.reshape(-1, length)[:: middle.step]
                     block[...] = rows[:, inner.start : inner.stop : inner.step]
                     continue
                 for line, row in zip(middle, block, strict=True):
                     start = (first + line) * length + inner.start
-                    row[...] = run(start, inner[-1] + 1 - inner.start)[:: inner.step]
-        return numbers
+                    if inner.step == 1:
+                        run(start, row)
+                    else:
+                        row[...] = run(start, np.empty(reach, dtype))[:: inner.step]
+        return numbers.astype(dtype.newbyteorder("="), copy=False)
 
     lazy = Lazy(path.name, shape, dtype.newbyteorder("="), read, (1, 1, shape[2]))
     lazy = lazy.transpose(tuple(order.index(at) for at in range(3)))

@@ -54,11 +54,11 @@ def add_cube(viewer: "ViewerModel", cube: SpectralCube, name: str = "") -> "Imag
         )
     from napari_mst.plugin.files.opening import add_layers, saved_picks
     from napari_mst.plugin.files.recognising import attend
+    from napari_mst.plugin.viewer.layers import cube_layer
     from napari_mst.plugin.viewer.sharing import unwrapped
 
     viewer = unwrapped(viewer)
     attend(viewer)
-    data, arguments, kind = cube.to_layer_data(name)
-    described = (data, arguments, kind)
-    layers = [described, *saved_picks({arguments["name"]: cube}, viewer)]
+    described = cube_layer(cube, name)
+    layers = [described, *saved_picks({described[1]["name"]: cube}, viewer)]
     return add_layers(viewer, layers)[0]

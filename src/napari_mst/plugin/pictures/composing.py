@@ -202,7 +202,8 @@ class Composer(ViewerHelper):
         self.sitter_of(layer).colours = Colours(wavelengths)
         if layer.multiscale:
             self._put(layer, painted(cube, Colours(wavelengths)))
-            return
+        if isinstance(cube.data, Lazy):
+            return  # the bands of a file are read beside the window, once the mouse lets go
         part, step = _visible_part(layer)
         recipe = pictures.composite_of(cube, wavelengths)
         first = [part[0].start, part[1].start]

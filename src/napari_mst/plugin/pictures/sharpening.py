@@ -1,8 +1,12 @@
-"""Computes, on another thread, the tiles of a cube that its viewer draws by coarse numbers."""
+"""Gets, on another thread, what its viewer misses of a cube, and has it drawn.
+
+That are tiles, drawn by coarse numbers until they are computed, and bands of a large file.
+"""
 
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,25 +14,31 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_mst.base.progress import Progress
-from napari_mst.cube.lazy import ChunkPlace, Lazy, Level
+from napari_mst.cube.lazy import ChunkPlace, Level
 from napari_mst.plugin.jobs.task import Task
 from napari_mst.plugin.jobs.worker import start
+from napari_mst.plugin.viewer.bands import Bands
+from napari_mst.plugin.viewer.late_bands import LateBands
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report
 
 AT_A_TIME = 4
 """Tiles after which the layer is drawn again: as many take about half a second."""
 
 
+Source = Level | LateBands
+"""What napari draws, and misses parts of."""
+
+
 class Sharpener(ViewerHelper):
     """Has what is seen of the cubes of its viewer computed, from the middle of the view outwards.
 
-    A layer that is drawn again tells which tiles it still misses, so that a view that has moved
-    comes first.
+    A layer that is drawn again tells what it still misses, so that a view that has moved, or a band
+    that is wanted now, comes first.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
-        self._busy = weakref.WeakSet[Image]()
+        self._busy = weakref.WeakSet[Source]()
         viewer.layers.events.connect(self._on_layers)
         for layer in viewer.layers:
             self._attend(layer)
@@ -40,44 +50,62 @@ class Sharpener(ViewerHelper):
             self._attend(self.viewer.layers[event.index])
 
     def _attend(self, layer: Any) -> None:
-        if not isinstance(layer, Image) or not layer.multiscale:
-            return
-        level = _level_of(layer)
-        if isinstance(level, Level):
-            level.on_missing = partial(self._refine, weakref.ref(layer))
+        source = _source_of(layer)
+        if source is not None:
+            source.on_missing = partial(self._get, weakref.ref(source))
             layer.refresh(extent=False)
 
-    def _refine(self, found: "weakref.ref[Image]", missing: Sequence[ChunkPlace]) -> None:
-        """Compute the middle ones of the *missing* tiles, unless the layer waits for others."""
-        layer = found()
-        if layer is None or not missing or layer in self._busy or not self.has(layer):
+    def _get(self, found: "weakref.ref[Source]", missing: Sequence[Any]) -> None:
+        """Have the *missing* band read, or the middle ones of the tiles computed, one at a time."""
+        source = found()
+        if source is None or not missing or source in self._busy:
             return
-        self._busy.add(layer)
-        _, row, column = missing[len(missing) // 2]
-        nearest = sorted(missing, key=lambda at: (at[1] - row) ** 2 + (at[2] - column) ** 2)
-        numbers = _level_of(layer).numbers
-        run = partial(_compute, numbers, nearest[:AT_A_TIME])
-        job = Task(run, on_failed=report, on_done=partial(self._on_done, layer))
-        start(job, is_listed=False)
+        self._busy.add(source)
+        run = source.read if isinstance(source, LateBands) else partial(_compute, source, missing)
+        show = partial(self._show, source)
+        job = Task(run, partial(self._on_done, source), partial(self._on_failed, source))
+        start(replace(job, on_progress=show), is_listed=False)
 
-    def _on_done(self, layer: Image, _: object) -> None:
-        self._busy.discard(layer)
-        if self.has(layer):
-            layer.refresh(extent=False)
+    def _on_done(self, source: Source, _: object) -> None:
+        self._busy.discard(source)
+        self._show(source)
+
+    def _on_failed(self, source: Source, error: Exception) -> None:
+        self._busy.discard(source)
+        report(error)
+
+    def _show(self, source: Source, _: object = None) -> None:
+        viewer = self._viewer_ref()
+        if viewer is None:
+            return
+        if isinstance(source, LateBands):
+            Bands.of(viewer).update()
+        for layer in viewer.layers:
+            if _source_of(layer) is source:
+                layer.refresh(extent=False)
 
 
-def _level_of(layer: Image) -> Any:
-    """The finest level of *layer*; that of a picture has its colours last."""
-    level = layer.data[0]
-    return getattr(level, "base", None) or level
+def _source_of(layer: Any) -> Source | None:
+    """What *layer* misses parts of: its finest level, which in a picture has its colours last."""
+    if not isinstance(layer, Image):
+        return None
+    data = layer.data[0] if layer.multiscale else layer.data
+    source = getattr(data, "base", None) if layer.multiscale else data
+    source = data if source is None else source
+    return source if isinstance(source, Source) else None
 
 
-def _compute(numbers: Lazy, places: Sequence[ChunkPlace], progress: Progress) -> None:
-    _, height, width = numbers.sides
-    for _, row, column in places:
+def _compute(level: Level, missing: Sequence[ChunkPlace], progress: Progress) -> None:
+    """Compute the middle ones of the *missing* tiles of *level*."""
+    _, row, column = missing[len(missing) // 2]
+    nearest = sorted(missing, key=lambda at: (at[1] - row) ** 2 + (at[2] - column) ** 2)
+    _, height, width = level.numbers.sides
+    for _, row, column in nearest[:AT_A_TIME]:
         progress.check()
         try:
-            numbers[:, row * height : (row + 1) * height, column * width : (column + 1) * width]
+            level.numbers[
+                :, row * height : (row + 1) * height, column * width : (column + 1) * width
+            ]
         except RuntimeError:
             # Python refuses work on other threads when it is about to end.
             if threading.main_thread().is_alive():

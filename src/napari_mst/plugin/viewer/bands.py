@@ -24,6 +24,7 @@ from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
 from napari_mst.cube.lazy import coarse_of
+from napari_mst.plugin.viewer.late_bands import LateBands
 from napari_mst.plugin.viewer.layer_photos import page_shown
 from napari_mst.plugin.viewer.layers import (
     UNIT_KEY,
@@ -58,14 +59,14 @@ class Bands(ViewerHelper):
         self._is_own = picture_choices().has_own_contrast
         self._is_tinted = picture_choices().has_tinted_bands
         viewer.layers.events.inserted.connect(self._on_inserted)
-        viewer.dims.events.current_step.connect(self._on_step)
+        viewer.dims.events.current_step.connect(self.update)
         viewer.layers.events.removed.connect(self.write)
         viewer.layers.selection.events.active.connect(self.write)
         # napari writes other labels when a layer is added.
         viewer.dims.events.axis_labels.connect(self.write)
         for layer in viewer.layers:
             self._know(layer)
-        self._on_step()
+        self.update()
 
     @property
     def is_own(self) -> bool:
@@ -79,7 +80,7 @@ class Bands(ViewerHelper):
         for layer in self.viewer.layers:
             if (cube := cube_of(layer)) is not None:
                 self._set_limits(layer, cube.data)
-        self._on_step()
+        self.update()
 
     @property
     def is_tinted(self) -> bool:
@@ -92,7 +93,7 @@ class Bands(ViewerHelper):
         for layer in self.viewer.layers:
             if cube_of(layer) is not None:
                 layer.colormap = COLORMAP
-        self._on_step()
+        self.update()
 
     def is_given(self, layer: Image) -> bool:
         """True if the limits of *layer* are not the user's."""
@@ -101,12 +102,12 @@ class Bands(ViewerHelper):
     def renew(self, layer: Image) -> None:
         """Take the limits that *layer* has now as those of its cube, and dress it."""
         self._limits[layer] = layer.contrast_limits
-        self._on_step()
+        self.update()
 
     def _on_inserted(self, event: Any) -> None:
         bring_into_view(self.viewer, event.value)
         self._know(event.value)
-        self._on_step()
+        self.update()
 
     def _know(self, layer: Any) -> None:
         # A new cube layer has the limits of its cube: to look for them again would take as long.
@@ -114,7 +115,8 @@ class Bands(ViewerHelper):
         if cube_of(layer) is not None:
             self._limits.setdefault(layer, layer.contrast_limits)
 
-    def _on_step(self, _: object = None) -> None:
+    def update(self, _: object = None) -> None:
+        """Give the bands that are shown now their page, contrast, colour and label."""
         for layer in self.viewer.layers:
             if STACK_KEY in layer.metadata and layer.ndim == 4:
                 self._turn(layer, layer.metadata[STACK_KEY])
@@ -142,8 +144,13 @@ class Bands(ViewerHelper):
             band = band_of(layer, self.viewer.dims.point)
             # All pages of a stack have one contrast, so that a change over time is seen.
             is_stack = layer.ndim > 3
-            of_band = layer.data[:, band] if is_stack else coarse_of(cube.data)[band : band + 1]
-            self._set_limits(layer, of_band, DARKEST)
+            if isinstance(layer.data, LateBands):
+                plane = layer.data.at_hand(band)
+                of_band = None if plane is None else plane[None]
+            else:
+                of_band = layer.data[:, band] if is_stack else coarse_of(cube.data)[band : band + 1]
+            if of_band is not None:
+                self._set_limits(layer, of_band, DARKEST)
 
     def _tint(self, layer: Image, cube: SpectralCube) -> None:
         wavelength = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])

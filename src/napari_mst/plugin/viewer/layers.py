@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+from napari import current_viewer
 from napari.components import ViewerModel
 from napari.layers import Image, Layer, Points, Shapes
 
@@ -27,7 +28,8 @@ from napari_mst.cube.layer import (
     Stack,
     spectral_axis,
 )
-from napari_mst.cube.lazy import Level
+from napari_mst.cube.lazy import Lazy, Level
+from napari_mst.plugin.viewer.late_bands import LateBands
 from napari_mst.plugin.viewer.placement import Placement, image_matrix
 
 COMPOSITE_KEY = "napari_mst_picture_of"
@@ -148,6 +150,8 @@ UNIT_KEY = "napari_mst_unit"
 def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None) -> LayerTuple:
     """Describe the Image layer of *cube*, on *placement* or from pixel (0, 0)."""
     data, arguments, kind = cube.to_layer_data(name)
+    if isinstance(data, Lazy) and current_viewer() is not None:
+        data = LateBands(data)
     if placement is None:
         return data, arguments, kind
     start, step, _ = spectral_axis(cube.wavelengths, cube.unit)
@@ -202,7 +206,7 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
         return None
     if isinstance(data, Sequence):  # the levels of a pyramid
         data = data[0]
-    if isinstance(data, Level):
+    if isinstance(data, Level | LateBands):
         data = data.numbers
     if STACK_KEY in metadata and np.shape(data)[1:] == cube.shape:
         return cube
