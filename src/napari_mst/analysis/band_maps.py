@@ -1,4 +1,4 @@
-"""Maps of bands that a person chooses: formulas, indices, ranges of wavelengths, and transforms.
+"""Maps of bands that the user chooses: formulas, indices, ranges of wavelengths, and transforms.
 
 Letters: B bands, H rows, W columns, n pixels.
 """
@@ -231,7 +231,7 @@ def _by_pixel(
     count: int,
     progress: ProgressLike,
 ) -> Singles:
-    """The *count* planes that *change* makes of the values (b, n) of *bands*: (count, H, W).
+    """The *count* planes that *change* makes from the values (b, n) of *bands*: (count, H, W).
 
     It also gets their wavelengths. A *count* of 0 is a plane for each of *bands*, which are all.
     NaN is a pixel that is not a number in one of the *bands*.

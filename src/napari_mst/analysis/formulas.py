@@ -1,4 +1,4 @@
-"""Formulas of bands, and the spectral indices that go by a name.
+"""Formulas of bands, and named spectral indices.
 
 `r800` in a formula is the band at 800 nm, `N` a band of the near infrared, and `NDVI` an index of
 the catalogue Awesome Spectral Indices (Montero et al., Scientific Data 10 (2023) 197,
@@ -102,7 +102,7 @@ def catalogue() -> dict[str, Index]:
 
 
 def index_named(name: str) -> Index:
-    """Return the index of this *name*, in any case where that is clear; else `SpectrumError`."""
+    """Return the index called *name*, in any case if that is unambiguous; or `SpectrumError`."""
     indices = catalogue()
     alike = [each for each in indices if each.lower() == name.lower()]
     if name in indices or len(alike) == 1:

@@ -48,7 +48,7 @@ Content = Literal["values", "labels", "cube"]
 """The pixels of a map: measured values, numbers of classes from 1 on, or bands of another cube."""
 
 Need = Literal["spectra", "photo", "reference"]
-"""A thing that a map needs beside the cube."""
+"""An input that a map needs besides the cube."""
 
 Limits = tuple[float, float]
 """The values that are shown darkest and brightest."""

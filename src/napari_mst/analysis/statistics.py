@@ -29,10 +29,10 @@ ROUNDS = 20
 """Most rounds of k-means."""
 
 SAMPLE = 2**16
-"""About how many pixels the first centres of k-means are drawn from."""
+"""Approximate number of pixels from which the first centres of k-means are drawn."""
 
 FEW = 10
-"""Pixels a band below which a covariance is a poor one: Swain & Davis, Remote Sensing: The
+"""Pixels per band below which a covariance is poor: Swain & Davis, Remote Sensing: The
 Quantitative Approach (1978), ask for 10 to 100."""
 
 _MEDIAN_OF_NORMAL = 0.6745

@@ -26,7 +26,7 @@ REFERENCE = "MST++, Cai et al. 2022, doi:10.1109/CVPRW56347.2022.00090, eq. of S
 class Caption:
     """The words that explain a map to a person.
 
-    Where `is_signed`, zero is the middle of its colours, and its limits are symmetrical.
+    If `is_signed`, zero is the middle of its colours, and its limits are symmetrical.
     """
 
     name: str

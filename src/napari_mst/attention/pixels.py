@@ -1,9 +1,9 @@
 """Attention of one pixel of a photo: the weights of its keys in a block between pixels.
 
-They equal the weights in a run. Only the part of the map is computed on which they depend, and what
-a network adds up over all pixels is computed once. Maps that are kept of a run make that part
-small. Where all pixels attend to each other, photos are small, and the maps of all blocks are kept.
-Letters: C channels, h rows and w columns of a part of the map of a block, H rows and W columns.
+They equal the weights in a run. Only the part of the map on which they depend is computed, and sums
+over all pixels are computed once. Maps that are kept of a run make that part small. Where all
+pixels attend to each other, photos are small, and the maps of all blocks are kept. Letters: C
+channels, h rows and w columns of a part of the map of a block, H rows and W columns.
 """
 
 from collections.abc import Mapping

@@ -93,7 +93,7 @@ def corner(program: Program, at: Value, shape: Size) -> Size:
 def reach(program: Program, at: Value, shape: Size) -> Window:
     """The pixels of the padded photo on which the value *at* a place depends.
 
-    They go out to whole multiples of the padding, so that the crop can be run as a photo is.
+    They extend to whole multiples of the padding, so that the crop can run like a photo.
     """
     pixel = Window(at.row, at.row + 1, at.column, at.column + 1)
     sizes = program.sizes(*shape)

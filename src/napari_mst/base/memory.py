@@ -34,7 +34,7 @@ SPARE: list[Callable[[], object]] = []
 def free_host_memory(needed: float = 0) -> int:
     """Bytes of the computer's memory that are free and that the container of the process allows.
 
-    Where they are fewer than *needed*, `SPARE` is given back first.
+    If they are fewer than *needed*, `SPARE` is released first.
     """
     free = _free()
     if free >= needed or not SPARE:
@@ -68,7 +68,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def free_in_cgroups(root: Path) -> Iterator[int]:
-    """Bytes that each cgroup of this process, and each above it, still allows.
+    """Bytes that each cgroup of this process, and each parent, still allows.
 
     psutil knows nothing of them.
     """

@@ -30,7 +30,7 @@ _MOST_CLIPPED = 0.001
 class FlatField:
     """A photo of a *white* surface that fills the frame, and perhaps one of darkness.
 
-    Both are linear, and taken as the photos are: the same camera, lens, aperture and light; *dark*
+    Both are linear, and taken like the photos: the same camera, lens, aperture and light; *dark*
     with the same exposure and the lens covered. Files and arrays are taken as linear.
 
     Raises

@@ -159,7 +159,7 @@ def render(
 
 
 def illuminants() -> str:
-    """Return the list of lights below the help of `render`."""
+    """Return the list of lights that ends the help of `render`."""
     return "\n  ".join(["illuminants:", *illuminant_names()])
 
 

@@ -269,7 +269,7 @@ class Georeference:
 
 
 def unknown_system(name: str) -> str:
-    """The sentence about the coordinate system *name* of a file, which is not understood."""
+    """The sentence about an unknown coordinate system *name* in a file."""
     return (
         f"The coordinate system {name} is not known; "
         "the place on earth is kept as bare coordinates."

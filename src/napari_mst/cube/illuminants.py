@@ -237,7 +237,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def plain(name: str) -> str:
-    """The letters and digits of *name*, in small letters: how its spellings are alike."""
+    """The letters and digits of *name* in lower case, the same for all spellings."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 

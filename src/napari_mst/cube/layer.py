@@ -18,8 +18,8 @@ METADATA_KEY = "napari_mst"
 WAVELENGTH = "wavelength (nm)"
 """The label of the first axis where its world coordinates are wavelengths."""
 NO_UNIT = "pixel"
-"""The unit of the first axis. With nm, napari warns of every stack of photos beside the cube, and
-beside micrometres it would scale the image as well."""
+"""The unit of the first axis. With nm, napari warns about every stack of photos beside the cube;
+beside micrometres, it would scale the image as well."""
 COLORMAP = "gray"
 """A band is shown in grey, so that nobody mistakes false colours for real ones."""
 UNEVEN = 0.01

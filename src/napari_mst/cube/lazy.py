@@ -234,7 +234,7 @@ def part_of(data: Any, *cuts: slice | list[int]) -> Any:
 
 
 def coarse_of(data: Any) -> Any:
-    """*data* (B, H, W), or the same averaged down over the image where that is at hand."""
+    """*data* (B, H, W), or its averaged copy if one is available."""
     return data.coarse if isinstance(data, Lazy) and data.coarse is not None else data
 
 

@@ -1,4 +1,4 @@
-"""The parts that make up a cube, and cuts of it: the checks, and what becomes of its metadata.
+"""The parts that make up a cube, and cuts of it: their checks, and their effect on metadata.
 
 Tensors of other libraries come in by DLPack (https://dmlc.github.io/dlpack), masked arrays as
 arrays with NaN. Letters: B bands, H rows, W columns.
@@ -52,7 +52,7 @@ Span = slice | tuple[int, int]
 """Some rows or columns, (start, stop) or a slice: from *start*, up to but without *stop*."""
 
 _OF_PIXELS = frozenset({"geo points", "map info", "picks", "rpc info", "x start", "y start"})
-"""Fields of metadata that name pixels of the whole image: a part of it has no use for them."""
+"""Fields of metadata that name pixels of the whole image, useless for a part of it."""
 
 _OF_BANDS = ("band names", "bbl", "fwhm", "data gain values", "data offset values")
 """Fields of metadata that have one value for each band."""

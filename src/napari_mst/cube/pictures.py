@@ -31,7 +31,7 @@ INFRARED: tuple[float, ...] = (860.0, 650.0, 550.0)
 """nm; the false colour of photographs on infrared film: plants are red."""
 
 SHARES = (0.8, 0.5, 0.2)
-"""Places of red, green and blue within the wavelengths, where nothing better is known."""
+"""Places of red, green and blue within the wavelengths, if nothing better is known."""
 
 PERCENTILES = (1.0, 99.0)
 """Percentiles of the valid pixels that a stretch makes black and white."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STD: Final = "std"
 """The word of `Spectrum.spread` where the bounds are one standard deviation from the mean."""
 MODEL_ERROR = "model error 90 %"
-"""The start of `Spectrum.spread` where nine in ten true spectra should lie in the bounds.
+"""Start of `Spectrum.spread` if nine in ten true spectra should lie within the bounds.
 
 A comma and `Provenance.calibration` follow, which says how far to trust the bounds.
 """

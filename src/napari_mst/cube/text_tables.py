@@ -116,7 +116,7 @@ def _split(
 
 
 def _rows(text: str, name: str) -> tuple[list[TableRow], str]:
-    """The rows of a text that are not blank, and the mark between their cells."""
+    """The rows of a text that are not blank, and the separator of their cells."""
     mark = _mark_of(text)
     lines: Iterable[list[str]] = csv.reader(io.StringIO(text), delimiter=mark)
     if mark == " " and '"' in text:

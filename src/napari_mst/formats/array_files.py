@@ -350,7 +350,7 @@ def _scaling_beside(arrays: Arrays, name: str, axis: int, warnings: list[str]) -
 
 
 def _read(arrays: Arrays, key: str, warnings: list[str]) -> Array | None:
-    """The numbers of a side array; None, and a warning, where they cannot be had."""
+    """The numbers of a side array; None, with a warning, if they cannot be read."""
     try:
         doubts = arrays[key].check()
         values = arrays[key].read()

@@ -223,8 +223,8 @@ def sealed_cube(name: str, data: Any, texts: SealedTexts, verify: bool | None) -
 def check(name: str, data: Any, description: Description, is_wanted: bool | None) -> None:
     """Compare the (B, H, W) numbers of the file *name* with their seal, if there is one.
 
-    Shape and type are always compared. None for *is_wanted* compares the checksum of numbers that
-    are in memory; those that are mapped or read lazily would all have to be read first.
+    Shape and type are always compared. None for *is_wanted* compares the checksum only of numbers
+    in memory; mapped or lazy numbers would all have to be read first.
 
     Raises `CubeFileError`.
     """
@@ -282,7 +282,7 @@ def _with_axis_of(description: Description, others: Description) -> Description:
 
 
 def _content(others: Description) -> list[Any]:
-    """The contents of *others* that do not depend on how a program writes numbers and units."""
+    """The contents of *others*, independent of how a program writes numbers and units."""
     wavelengths = [number(text) for text in others.wavelengths]
     return [wavelengths, power_of(others.unit), list(others.names), dict(others.fields)]
 

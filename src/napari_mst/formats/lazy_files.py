@@ -1,8 +1,8 @@
 """Lazy arrays whose numbers stay in their file: flat, or in compressed chunks.
 
 To read a map of a file that another program cuts off kills the process. The numbers here raise
-`CubeFileError` then, and as soon as the file was written to. A file that a save has replaced stays
-as it was. Letters: B bands, H rows, W columns.
+`CubeFileError` instead, also as soon as the file is written to. A file that a save has replaced
+stays as it was. Letters: B bands, H rows, W columns.
 """
 
 import os
@@ -68,7 +68,7 @@ class _OpenFile:
             return self._file.readinto(into)
 
     def _is_changed(self) -> bool:
-        """True if the contents may be others, also where their time was set back."""
+        """True if the contents may have changed, even if their time was set back."""
         before, now = self._opened, os.fstat(self._file.fileno())
         if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
             return True

@@ -17,7 +17,7 @@ from napari_mst.formats.lazy_files import in_file, with_neighbours
 
 BLOCK_BYTES = 4 * 2**20
 STRIP_BYTES = 16 * 2**20
-"""Bytes of the blocks in which a cube is written, where no tile or chunk has more."""
+"""Bytes of the blocks in which a cube is written, unless a tile or chunk has more."""
 LAZY_BYTES = 256 * 2**20
 """Up to this size numbers are read into memory and their checksum is verified.
 
@@ -78,8 +78,8 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
 def by_bands(data: Numbers, progress: Progress) -> tuple[Array, Progress]:
     """*data* (B, H, W) for a format whose bands lie one after the other in a stream.
 
-    Bands that can only be had together would be read, or computed, again for each of them: they go
-    by way of a temporary file. With it comes the *progress* for the rest of the work.
+    Bands that can only be read together would be read, or computed, again for each band: they pass
+    through a temporary file. With it comes the *progress* for the rest of the work.
     """
     if not isinstance(data, Lazy) or data.sides[0] == 1:
         return data, progress

@@ -235,7 +235,7 @@ def _check_size(path: Path, member: _Member) -> None:
 
 
 def _mapped(path: Path, member: _Member) -> Array:
-    """A view of the numbers in the file, which follow the local header of the member.
+    """A view of the numbers in the file, which start after the member's local header.
 
     The lengths in the local header count, not the lengths in the directory: the two may differ
     (APPNOTE 4.3.7 and 4.3.12).
@@ -308,7 +308,7 @@ def _text_after(path: Path, data: Any) -> str:
 
 
 def write_npy(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
-    """Save *cube* as one array (B, H, W), and behind it our record as a second one.
+    """Save *cube* as one array (B, H, W), followed by our record as a second one.
 
     `np.load` gives the first; reading on gives the second.
     """

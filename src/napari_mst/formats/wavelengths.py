@@ -164,7 +164,7 @@ _FORMULA = "(?='*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-])"
 def text_cell(text: str) -> str:
     """*text* as a cell that a spreadsheet shows and never runs.
 
-    A quote is put before everything that may be a formula. Numbers stay numbers.
+    A quote goes before any text that may be a formula. Numbers stay numbers.
     """
     if _NUMBER.fullmatch(text):
         return text

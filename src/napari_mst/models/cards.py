@@ -188,7 +188,7 @@ PUBLISHED = ModelCard(
     url="https://github.com/caiyuanhao1998/MST-plus-plus",
     git_blob="02ed90227552f80359531aff17dda696fa0df8ad",
 )
-"""The authors' network. Its weights are theirs to give: download them and load the file."""
+"""The authors' network. Download its weights from them and load the file."""
 
 
 def card_to_metadata(card: ModelCard, **others: str) -> dict[str, str]:

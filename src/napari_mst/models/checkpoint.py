@@ -27,7 +27,7 @@ _OTHER_NETWORKS = {
     "shallow_feat1.0.weight": "MPRNet",
     "patch_embed.proj.weight": "Restormer",
 }
-"""Beginning of a key that only this network of the authors' tool box has, for an error."""
+"""Prefix of keys that only this network of the authors' tool box has, for an error."""
 
 
 def load_file(path: Path, fields: Mapping[str, Any], is_bundled: bool) -> Model:

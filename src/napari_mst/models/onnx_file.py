@@ -63,7 +63,7 @@ _MULTIPLES = [str(number) for number in range(1, 33)]
 _TRIED = (97, 150), (61, 83), (16, 23), (32, 40), (120, 72)
 """Sizes of photos at which an exported graph is compared; the first one is exported.
 
-Padded, its sides are at least twice their multiple, or torch would take them for fixed.
+Padded, its sides are at least twice their multiple, or torch would treat them as fixed.
 """
 
 _PARITY = 1e-5

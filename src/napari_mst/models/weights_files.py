@@ -1,4 +1,4 @@
-"""Load weights that strangers made: nothing in them runs, and nothing is loaded by halves.
+"""Load foreign weights: nothing in them runs, and nothing is loaded partially.
 
 A zip file of torch (`.pth`) is checked against its own checksums and for bombs before torch sees
 it, and torch reads it with ``weights_only=True``; a safetensors file cannot hold code.

@@ -4,9 +4,8 @@ A camera under an illuminant turns reflectances into values by one matrix, its r
 and what is common to measured reflectances, three values become the most likely spectrum: the best
 linear (Wiener) estimate, which is the same network's start for every camera. A few layers refine
 it. They see the colour, the estimate in coordinates that do not depend on the camera (the principal
-components of reflectances), and the response in these same coordinates. So a camera that the
-network has never met is one more matrix. Letters: N batch, B bands, K components, H rows, W
-columns.
+components of reflectances), and the response in these same coordinates. So a new camera is just
+another matrix. Letters: N batch, B bands, K components, H rows, W columns.
 """
 
 from collections.abc import Mapping

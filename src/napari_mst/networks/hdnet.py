@@ -60,7 +60,7 @@ class DomainAttention(nn.Module):
         passes.add(name, self.by_pixel, x, channels=channels, uses=weighted)
 
     def sums(self, x: Tensor) -> Tensor:
-        """The sums that a tile adds to two means: of weighted pixels, and of all alike."""
+        """The sums that a tile adds to two means: of weighted pixels, and of all pixels."""
         logits = self.conv_q_right(x.to(self.conv_q_right.weight))
         return softmax_sums(torch.cat([logits, torch.zeros_like(logits)], 1), x)
 

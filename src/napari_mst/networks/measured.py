@@ -31,7 +31,7 @@ _TOLERANCE = 1e-5
 
 @dataclass(frozen=True)
 class Geometry:
-    """The pixels with which a module of *in_bands* to *out_bands* works.
+    """The working pixels of a module from *in_bands* to *out_bands*.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ def measured(
 
 
 def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
-    """The smallest multiple whose multiples are sides that *module* takes and returns."""
+    """The smallest number whose multiples *module* accepts and returns as sides."""
     fault = ""
     for multiple in range(least, _LARGEST_MULTIPLE + 1, least):
         count = _LARGEST_MULTIPLE // multiple + 1

@@ -1,9 +1,9 @@
 """MST: one U-shape of spectral attention whose values are multiplied by a mask.
 
-Paper: Cai et al., CVPR 2022, doi:10.1109/CVPR52688.2022.01698; with a mask that is computed of the
-photo, as trained by the authors (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose
-weights load. The sizes S, M and L differ in the number of blocks. This is an independent
-implementation. Letters: N batch, C channels, H rows, W columns.
+Paper: Cai et al., CVPR 2022, doi:10.1109/CVPR52688.2022.01698; with a mask computed from the photo,
+as trained by the authors (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights
+load. The sizes S, M and L differ in the number of blocks. This is an independent implementation.
+Letters: N batch, C channels, H rows, W columns.
 """
 
 from collections.abc import Mapping, Sequence

@@ -259,7 +259,7 @@ class Program:
         return tuple(passes)
 
     def remembering(self) -> "Program":
-        """A copy that reads earlier maps of the same numbers, where passes know of one."""
+        """A copy that reads an earlier map with the same numbers, if a pass names one."""
         known = {each.writes: each.same_as for each in self.passes if each.same_as}
         passes: list[Pass] = []
         wanted = {self.output.writes}

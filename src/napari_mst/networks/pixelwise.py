@@ -2,7 +2,7 @@
 
 Root-polynomial features (Finlayson et al., IEEE Trans. Image Process. 24 (2015) 1460,
 doi:10.1109/TIP.2015.2405336) hold the colour whatever the exposure, three encoded ones the
-brightness up to white; what comes out is scaled by the brightness and bounded. So a black pixel is
+brightness up to white; the output is scaled by the brightness and bounded. So a black pixel is
 black, no colour has a reflectance far above 1, and beyond white a spectrum keeps its shape.
 Letters: N batch, B bands, H rows, W columns.
 """

@@ -46,7 +46,7 @@ class Chain(list[Pass]):
         return name
 
     def add_block(self, block: Any, name: str) -> None:
-        """Add the passes of a *block* of attention from the last map, prepared, to that *name*."""
+        """Add the passes of an attention *block* from the last map, prepared, to the map *name*."""
         self[-1] = block.prepared(self[-1])
         self += block.passes(name, self.last)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def whole_series(tif: "TiffFile") -> list["TiffPageSeries"]:
-    """The images in *tif*, whose planes may lie in several files of one folder.
+    """The images in *tif*; their planes may lie in several files of one folder.
 
     Raises
     ------

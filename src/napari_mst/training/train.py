@@ -39,7 +39,7 @@ def train(
 ) -> ModelCard | None:
     """Fit the network and write the best one, as float16, with its card.
 
-    A fit that was stopped continues from its checkpoint. Of several processes only the first writes
+    A fit that was stopped continues from its checkpoint. With several processes, only rank 0 writes
     and returns the card; the others return None.
 
     Parameters

@@ -52,9 +52,9 @@ NEAR = 2.0
 FAR = 10.0
 """Least angle in degrees between the white of an sRGB photo and D65 that deserves a note.
 
-Twice the doubt of the estimate (`LightEstimate.spread`) is added, since cameras balance most photos
-well. Of 108 photos of real scenes in nine lights, 58 were estimated to be that far, none of the 12
-in D65; to correct them more than halved the error (`lab/benchmarks/white_balance.py`).
+Twice the uncertainty of the estimate (`LightEstimate.spread`) is added, since cameras balance most
+photos well. Of 108 photos of real scenes in nine lights, 58 were estimated to be that far, none of
+the 12 in D65; to correct them more than halved the error (`lab/benchmarks/white_balance.py`).
 """
 
 _SCATTER = 5.0  # degrees by which shades of grey is usually off
@@ -273,8 +273,7 @@ def _likely(
 def warning_of(photo: Photo) -> str:
     """A sentence if the light of an sRGB photo seems to be far from D65; "" if it does not.
 
-    Models for sRGB photos take D65 for granted. Linear photos are never warned of, nor are those
-    that were corrected.
+    Models for sRGB photos take D65 for granted. Linear and corrected photos never get the warning.
     """
     if photo.encoding != "srgb" or photo.is_corrected or len(photo.pixels) != 3:
         return ""

@@ -201,7 +201,7 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
 
 
 def in_envi(cube: SpectralCube) -> SpectralCube:
-    """*cube* with the fields of an ENVI header for its own georeference.
+    """*cube* with ENVI header fields for its georeference.
 
     The cube's history lists the facts that those cannot hold (see `with_losses`).
     """

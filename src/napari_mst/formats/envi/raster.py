@@ -73,7 +73,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
 
     Returns
     -------
-    What was assumed or ignored on the way is in `metadata["warnings"]`.
+    The cube; assumptions are in `metadata["warnings"]`.
 
     Raises
     ------

@@ -77,7 +77,7 @@ def read_tiff(
 
     Returns
     -------
-    What was assumed or ignored on the way is in `metadata["warnings"]`.
+    The cube; assumptions are in `metadata["warnings"]`.
 
     Raises
     ------

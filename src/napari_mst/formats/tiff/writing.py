@@ -128,7 +128,7 @@ def _texts(tif: "TiffFile") -> tuple[str, ...]:
 
 
 def _from_json(text: str) -> Description:
-    """Wavelengths in a JSON description, as users of tifffile give them."""
+    """Wavelengths in a JSON description, in the form that users of tifffile write."""
     try:
         stored = json.loads(text)
     except ValueError:

@@ -58,7 +58,7 @@ class PatchAttention(Heads):
     def keys_and_values(self, x: Tensor) -> Tensor:
         """All that other pixels have to know of a map: (N, C, H, W) -> (N, T, 2 C p^2).
 
-        Parts of a map may be computed apart and put one behind the other, in any order.
+        Parts of a map may be computed separately and concatenated in any order.
         """
         return self._projected(self.tokens(x), slice(self.channels, None))
 

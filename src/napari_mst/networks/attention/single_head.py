@@ -1,4 +1,4 @@
-"""Single-head attention of columns: the mechanism as a first text writes it down.
+"""Single-head attention of columns, the mechanism as textbooks write it.
 
 Letters: D features of a token, n tokens, d channels of queries and keys, e channels of values.
 

@@ -40,7 +40,7 @@ HALO = 3
 """Pixels around a tile that a published block needs: 2 for its positions, 1 for its FFN."""
 
 BLOCK_VALUES = 15
-"""Numbers for each pixel and channel that a block works with.
+"""Working numbers of a block for each pixel and channel.
 
 They are three hidden layers of 4 C channels, the input, its attention and the output.
 """

@@ -33,7 +33,7 @@ from napari_mst.networks.attention_spec import QueryWeights
 class WindowGeometry(NamedTuple):
     """Sides, in pixels: of a window of queries, of its keys, and by how much windows are shifted.
 
-    It is kept with the weights, which fit other sides and shifts as well.
+    It is stored with the weights, because these fit other sides and shifts as well.
     """
 
     window: int
