@@ -1,6 +1,9 @@
 """Many photos on many workers: measured on this computer, and simulated for larger clusters.
 
-python -m lab.clusters measure --photos 40 --workers 2 --kills 5
+python -m lab.clusters compare --photos 40             # commands against the pure compute
+python -m lab.clusters kill --side 64 --kills 100      # workers, and the run itself
+python -m lab.clusters check                           # the simulation against real workers
+python -m lab.clusters measure --photos 200 --workers 2 --kills 20
 python -m lab.clusters simulate --photos 1000000 --workers 10 10000 --facts '{"photo": 40}'
 """
 
@@ -8,10 +11,15 @@ import argparse
 import heapq
 import json
 import os
+import resource
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,12 +29,15 @@ import numpy as np
 import psutil
 from PIL import Image
 
-from napari_mst import reconstruct_many
+from napari_mst import Photo, Reconstructor, load_model, reconstruct_many
 from napari_mst.batch.batch import Batch
 from napari_mst.batch.execution import connected, outcomes
 from napari_mst.batch.jobs import BatchJob
 
 MODEL = "mstpp-photo"
+
+LOCKS_OF_DASK = {"global.lock", "purge.lock"}
+"""Empty files that dask leaves in its folder in the temporary one."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +172,128 @@ def measure(count: int, side: int, workers: int, kills: int) -> dict[str, float]
     }
 
 
+def command(folder: Path, cubes: Path, workers: int) -> list[str]:
+    """The command that makes the photos of *folder*, on the processor."""
+    arguments = ["reconstruct", folder, "-o", cubes, "--device", "cpu", "--workers", workers]
+    return [sys.executable, "-m", "napari_mst", *map(str, arguments)]
+
+
+def children_seconds() -> float:
+    """Seconds of the processor that ended processes below this one have had."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def compare(count: int, side: int, workers: int) -> dict[str, float]:
+    """Whole commands over *count* photos, by one process and by *workers*, and the pure compute.
+
+    The pure compute is `Reconstructor.reconstruct` in a process that has made a photo before, with
+    as many threads as the command has.
+    """
+    found = dict[str, float]()
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary, "photos")
+        folder.mkdir()
+        photos_in(folder, count, side)
+        photos = sorted(folder.iterdir())
+        reconstructor = Reconstructor(load_model(MODEL))
+        reconstructor.reconstruct(Photo.read(photos[0]))
+        cores, began = time.process_time(), time.time()
+        for photo in photos:
+            reconstructor.reconstruct(Photo.read(photo))
+        found["pure"], found["pure_wall"] = time.process_time() - cores, time.time() - began
+        for number in sorted({0, workers}):
+            cubes, name = Path(temporary, f"cubes{number}"), f"workers_{number}"
+            cores, began = children_seconds(), time.time()
+            subprocess.run(command(folder, cubes, number), check=True, capture_output=True)
+            found[f"{name}_wall"], found[name] = time.time() - began, children_seconds() - cores
+            found[f"{name}_to_pure"] = found[name] / found["pure"]
+            found[f"{name}_to_one_process_wall"] = found[f"{name}_wall"] / found["workers_0_wall"]
+    return found
+
+
+def stamps(cubes: Path) -> dict[str, tuple[int, int]]:
+    """When each cube of the folder *cubes* was made, and in which file."""
+    found = {file.name: file.stat() for file in cubes.glob("*.hdr")}
+    return {name: (facts.st_mtime_ns, facts.st_ino) for name, facts in found.items()}
+
+
+def disturbed(run: "subprocess.Popen[bytes]", rng: np.random.Generator, most: int) -> list[str]:
+    """Kill workers of *run* at random moments, *most* at most, or itself, until it has ended."""
+    killed, family = list[str](), list[psutil.Process]()
+    while len(killed) < most:
+        with suppress(subprocess.TimeoutExpired):
+            run.wait(float(rng.uniform(0.5, 6)))
+            break
+        family = psutil.Process(run.pid).children(recursive=True)
+        workers = [each.pid for each in family if "spawn_main" in " ".join(each.cmdline())]
+        if not workers and rng.random() < 0.9:
+            continue  # a run that starts is killed now and then
+        is_worker = bool(workers) and rng.random() < 0.7
+        os.kill(int(rng.choice(workers)) if is_worker else run.pid, signal.SIGKILL)
+        killed.append("worker" if is_worker else "run")
+    run.wait()
+    if psutil.wait_procs(family, timeout=60)[1]:
+        raise SystemExit("Expected the workers to end with their run, got some that did not.")
+    return killed
+
+
+def kill(count: int, side: int, workers: int, total: int) -> dict[str, float]:
+    """Start the command again and again until *total* workers and runs were killed at random.
+
+    Then all cubes must be those of an undisturbed run, none that was there made again, and no other
+    file left.
+    """
+    rng, killed, batches = np.random.default_rng(0), list[str](), 0
+    with TemporaryDirectory() as temporary:
+        folder, cubes, room = (Path(temporary, name) for name in ("photos", "cubes", "room"))
+        folder.mkdir()
+        room.mkdir()
+        photos_in(folder, count, side)
+        subprocess.run(command(folder, cubes, 0), check=True, capture_output=True)
+        expected = {file.name: file.read_bytes() for file in cubes.iterdir()}
+        while len(killed) < total:
+            shutil.rmtree(cubes)
+            there = dict[str, tuple[int, int]]()
+            while len(there) < count:
+                environment = os.environ | {"TMPDIR": str(room)}
+                with subprocess.Popen(
+                    command(folder, cubes, workers),
+                    env=environment,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                ) as run:
+                    killed += disturbed(run, rng, total - len(killed))
+                now = stamps(cubes)
+                if not there.items() <= now.items():
+                    raise SystemExit(f"Expected cubes to stay, got {there} and then {now}.")
+                there = now
+            # A run that finds nothing to do takes away what killed ones have left.
+            subprocess.run(command(folder, cubes, workers), check=True, capture_output=True)
+            batches += 1
+            if {file.name: file.read_bytes() for file in cubes.iterdir()} != expected:
+                raise SystemExit("Expected the cubes of an undisturbed run, got others.")
+            left = {file.name for file in room.rglob("*") if file.is_file()} - LOCKS_OF_DASK
+            if left or stamps(cubes) != there:
+                raise SystemExit(f"Expected no other file, got {left}, or cubes made twice.")
+    kinds = {f"killed_{kind}s": killed.count(kind) for kind in ("worker", "run")}
+    return {**kinds, "batches": batches, "cubes": batches * count}
+
+
+def check(count: int, side: int) -> dict[str, float]:
+    """Real over simulated seconds of one and two workers of one thread, after those of one."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    one = measure(count, side, 1, 0)
+    taken = {name: one[name] for name in ("photo", "start", "read", "written")}
+    facts = Facts(**taken, dispatch=dispatch_seconds(1), storage=1e12)  # it is in the photo's time
+    real = {1: one["seconds"], 2: measure(count, side, 2, 0)["seconds"]}
+    ratios = {
+        f"real_to_simulated_{workers}": seconds / simulate(facts, workers, count)["seconds"]
+        for workers, seconds in real.items()
+    }
+    return {**taken, "dispatch": facts.dispatch, **ratios}
+
+
 def nothing(*_: object) -> Iterator[Any]:
     """Make no cube."""
     yield from ()
@@ -182,21 +315,29 @@ def dispatch_seconds(workers: int, jobs: int = 400) -> float:
 def main() -> None:
     """Print what was measured or simulated, as JSON, one line a run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["measure", "dispatch", "simulate"])
+    parser.add_argument(
+        "what", choices=["compare", "kill", "check", "measure", "dispatch", "simulate"]
+    )
     parser.add_argument("--photos", type=int, default=40)
     parser.add_argument("--side", type=int, default=1000)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--workers", type=int, nargs="+", default=[2])
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--facts", type=json.loads, default={}, help="fields of Facts, as JSON")
     given = parser.parse_args()
+    kinds: dict[str, Callable[[int], dict[str, float]]] = {
+        "compare": lambda workers: compare(given.photos, given.side, workers),
+        "kill": lambda workers: kill(given.photos, given.side, workers, given.kills),
+        "check": lambda _: check(given.photos, given.side),
+        "measure": lambda workers: measure(given.photos, given.side, workers, given.kills),
+        "dispatch": lambda workers: {"dispatch": dispatch_seconds(workers)},
+        "simulate": lambda workers: {
+            "workers": workers,
+            **simulate(Facts(**given.facts), workers, given.photos),
+            **limits(Facts(**given.facts)),
+        },
+    }
     for workers in given.workers:
-        if given.what == "measure":
-            found = measure(given.photos, given.side, workers, given.kills)
-        elif given.what == "dispatch":
-            found = {"dispatch": dispatch_seconds(workers)}
-        else:
-            facts = Facts(**given.facts)
-            found = {"workers": workers, **simulate(facts, workers, given.photos), **limits(facts)}
+        found = kinds[given.what](workers)
         print(json.dumps({name: round(value, 4) for name, value in found.items()}), flush=True)
 
 

@@ -1,10 +1,14 @@
-"""Photos and cubes on object storage: an S3 server on this computer, which moto is."""
+"""Photos and cubes on object storage: servers of S3 (moto) and HTTP on this computer."""
 
 import os
+import re
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -138,6 +142,46 @@ def test_the_command_line_takes_urls_and_prints_them(
     one = tmp_path / "one.tif"
     assert main(["reconstruct", f"{BUCKET}/in/a.png", "-o", str(one), *options]) == 0
     assert (read_cube(one).data == reconstruct(photos / "a.png", MODEL).data).all()
+
+
+class Website(SimpleHTTPRequestHandler):
+    """Serves files, and notes what was asked for."""
+
+    asked: ClassVar[list[str]] = []
+
+    def log_message(self, *_: Any) -> None:
+        Website.asked.append(self.path)
+
+
+@pytest.fixture
+def website(photos: Path) -> Iterator[str]:
+    """The address under which a server of this computer lists the photos."""
+    handler = partial(Website, directory=str(photos.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_photos_of_a_website_are_read_by_name_folder_and_pattern(
+    website: str, photos: Path, tmp_path: Path
+) -> None:
+    for where, names in (("in/a.png", ["a"]), ("in", ["a", "more/b"]), ("in/*.png", ["a"])):
+        Website.asked.clear()
+        out = tmp_path / "out" / where.replace("*", "all")
+        ended = reconstruct_many(f"{website}/{where}", out, model=MODEL)
+        assert [each.error for each in ended] == [None] * len(names)
+        assert Website.asked.count("/in/a.png") <= 2  # whether it is there, and its bytes
+        for name in names:
+            cube = read_cube(out / f"{name}.hdr", verify=True)
+            assert (cube.data == reconstruct(photos / f"{name}.png", MODEL).data).all()
+    for lost in ("in/lost.png", "lost/*.png"):
+        with pytest.raises(PhotoError, match=rf"^Expected .*{re.escape(f'{website}/{lost}')}"):
+            reconstruct_many(f"{website}/{lost}", tmp_path / "lost", model=MODEL)
+    (ended_there,) = reconstruct_many(photos / "a.png", f"{website}/out", model=MODEL)
+    assert isinstance(ended_there.error, SaveError)
 
 
 def take_away_storage() -> None:

@@ -24,7 +24,7 @@ from napari_mst.base.errors import (
 )
 from napari_mst.base.progress import Progress
 from napari_mst.batch import storage
-from napari_mst.batch.storage import url_of
+from napari_mst.batch.storage import named, url_of
 from napari_mst.cube import Provenance
 from napari_mst.formats import FORMATS, check_target, find_format, is_own_cube, read_cube
 from napari_mst.photo.heif import HEIF_SUFFIXES
@@ -96,8 +96,9 @@ def _expanded(pattern: Path) -> list[Path]:
         found = glob.glob(str(pattern), recursive=True)  # noqa: PTH207 (of any folder)
         paths = sorted(map(Path, found))
     if not paths:
+        place = shown(named(pattern))
         raise PhotoError(
-            f"Expected files like {shown(pattern)}, got none. Check the folder and the pattern."
+            f"Expected files like {place}, got none. Check the folder and the pattern."
         )
     return paths
 
@@ -111,11 +112,11 @@ def _photos_in(folder: Path, output: Path, report: Report) -> list[Path]:
     photos = list(filter(_is_photo, files))
     if not photos:
         raise PhotoError(
-            f"Expected photos in the folder {shown(folder)}, got none. Choose another."
+            f"Expected photos in the folder {shown(named(folder))}, got none. Choose another."
         )
     others = len(files) - len(photos)
     if others:
-        report(f"note: {shown(folder)}: {others} files that are no photos are left alone")
+        report(f"note: {shown(named(folder))}: {others} files that are no photos are left alone")
     return photos
 
 

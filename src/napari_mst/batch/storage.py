@@ -67,12 +67,16 @@ def listed(path: Path) -> list[Path]:
 
 
 def fetch(path: Path, local: Path) -> bool:
-    """Copy the object, or the folder of objects, at the URL *path* to *local*; False if none is."""
+    """Copy the object, or the Zarr group, at the URL *path* to *local*; False if none is."""
     with opened(path) as (system, name):
-        is_there = bool(system.exists(name))
-        if is_there:
-            system.get(f"{name}/" if system.isdir(name) else name, str(local), recursive=True)
-        return is_there
+        try:
+            if path.suffix.lower() == ".zarr":
+                system.get(f"{name}/", str(local), recursive=True)
+            else:
+                system.get_file(name, str(local))
+        except FileNotFoundError:
+            return False
+        return True
 
 
 def stamps(folder: Path) -> Stamps:
