@@ -35,7 +35,6 @@ BRIGHT = 0.8
 LUMINANCE = (0.2126, 0.7152, 0.0722)
 """Shares of linear red, green and blue in luminance (IEC 61966-2-1)."""
 
-_TOO = ("dark", "bright")
 _NAMES = ("one grey patch", "{} grey patches")
 _POWER = (0.2, 0.2)  # mean and standard deviation of log n
 _SHOULDER = (-0.5, 1.2)  # of log s

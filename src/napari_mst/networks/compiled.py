@@ -46,7 +46,7 @@ def compiled_program(weights: NamedWeights) -> Program | None:
     first = _first(weights, "shallow")
     again = [replace(each, is_kept=False) for each in _first(weights, "shallow again")]
     again[-1] = replace(again[-1], same_as="shallow")
-    last = ConvolutionForm.of(weights, "conv_out", is_sum=True)
+    last = ConvolutionForm.of(weights, "conv_out")
     bands = _convolved("bands", (_STAGE, "shallow again"), last, is_kept=False)
     decoded = Pass(
         "reflectance", ("bands",), DecodingForm(), bands.channels, work=_POWER_WORK * bands.channels
@@ -59,7 +59,7 @@ def _first(weights: NamedWeights, name: str) -> list[Pass]:
     """The encoded estimate of the pixelwise network, and a convolution of the encoded photo."""
     light = Pass(f"{name} light", (PHOTO,), EncodingForm(), 3, is_kept=False, work=_POWER_WORK * 3)
     spectra = replace(_estimate(weights, f"{name} spectra", "pixelwise."), is_kept=False)
-    added = ConvolutionForm.of(weights, "conv_in", is_sum=True)
+    added = ConvolutionForm.of(weights, "conv_in")
     return [light, spectra, _convolved(name, (light.writes, spectra.writes), added)]
 
 
@@ -93,7 +93,7 @@ def _stage(weights: NamedWeights) -> list[Pass]:
         fused = Pass(f"{_STAGE}.fuse.{level}", both, fuse, channels, work=fuse.numbers)
         passes += [doubled, fused]
         _add_block(passes, weights, f"decoder.{level}")
-    mapping = ConvolutionForm.of(weights, f"{_STAGE}.mapping", is_sum=True)
+    mapping = ConvolutionForm.of(weights, f"{_STAGE}.mapping")
     return [*passes, _convolved(_STAGE, (passes[-1].writes, "shallow"), mapping)]
 
 

@@ -60,17 +60,16 @@ class PixelwiseStart(NamedTuple):
 class ConvolutionForm:
     """A 3x3 convolution, or a 4x4 one that halves, padded by one zero; or their like.
 
-    *is_sum* adds the other maps that the pass reads to it.
+    Other maps that the pass reads are added to it.
     """
 
     weight: Singles
     bias: Singles | None = None
-    is_sum: bool = False
 
     @classmethod
-    def of(cls, weights: NamedWeights, name: str, is_sum: bool = False) -> "ConvolutionForm":
+    def of(cls, weights: NamedWeights, name: str) -> "ConvolutionForm":
         """The convolution *name* of a network."""
-        return cls(weights[f"{name}.weight"], weights.get(f"{name}.bias"), is_sum)
+        return cls(weights[f"{name}.weight"], weights.get(f"{name}.bias"))
 
     @property
     def numbers(self) -> int:

@@ -58,7 +58,7 @@ def recognised(local: Local) -> tuple[type[Form], Callable[[], Form]] | None:
         return (FusionForm, partial(_of, FusionForm, fuse)) if fuse.bias is None else None
     convolution = local.convolution if type(local) is Plus else local
     if _is_convolution(convolution):
-        return ConvolutionForm, partial(_of, ConvolutionForm, convolution, type(local) is Plus)
+        return ConvolutionForm, partial(_of, ConvolutionForm, convolution)
     return _estimate(local)
 
 
@@ -136,6 +136,6 @@ def _doubles(up: nn.ConvTranspose2d) -> bool:
     return is_two_by_two and up.padding == (0, 0) and up.groups == 1
 
 
-def _of(kind: type[ConvolutionForm], convolution: Any, is_sum: bool = False) -> ConvolutionForm:
+def _of(kind: type[ConvolutionForm], convolution: Any) -> ConvolutionForm:
     bias = None if convolution.bias is None else array(convolution.bias)
-    return kind(array(convolution.weight), bias, is_sum)
+    return kind(array(convolution.weight), bias)

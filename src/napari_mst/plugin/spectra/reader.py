@@ -77,8 +77,6 @@ class ReadTask:
 
 Results = dict[Hashable, Any]
 """Results of tasks, by the key of the task or by its slot."""
-ReadTasks = dict[Hashable, ReadTask]
-"""Tasks by the numbers of the rows that they read."""
 
 
 class Reader:
