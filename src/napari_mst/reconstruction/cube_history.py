@@ -6,7 +6,8 @@ Letters: B bands, H rows, W columns.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ THROUGH = {"device": "", "memory": " through memory", "file": " through a file"}
 """The words of a history for the place of a plan."""
 
 
+@cache
+def _version(package: str) -> str:
+    # Looked up once: the search through all installed packages takes 10 ms.
+    return metadata.version(package)
+
+
 def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
     """The part of the history that is known before a run, for a photo of this *sha256*."""
     card = setup.model.card
@@ -66,7 +73,7 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
             if each.name not in ELSEWHERE and getattr(options, each.name) != each.default
         }
         | _known(options.acquisition),
-        versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
+        versions={package: _version(package) for package in ("napari-mst", "numpy", "torch")},
     )
 
 
@@ -161,7 +168,7 @@ def _doubt(job: Job, correction: Correction | None) -> str:
 
 def _engine(setup: Setup) -> str:
     kind = "16 bits" if setup.is_narrow else "exact"
-    kernels = f" by kernels of numba {version('numba')}" if setup.has_kernels() else ""
+    kernels = f" by kernels of numba {_version('numba')}" if setup.has_kernels() else ""
     return f"{kind}, streamed{kernels}"
 
 

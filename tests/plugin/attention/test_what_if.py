@@ -114,6 +114,39 @@ def test_of_the_choices_during_a_job_only_the_last_is_computed(viewer: ViewerMod
     assert len(seen) == 1
 
 
+def test_a_large_photo_is_looked_at_roughly_first_and_refined_when_nothing_else_is_chosen(
+    viewer: ViewerModel,
+) -> None:
+    draw = np.random.default_rng(1)
+    viewer.layers["photo"].data = draw.integers(0, 256, (300, 200, 3), dtype=np.uint8)
+    held: list[Task] = []
+    cancelled: list[Task] = []
+
+    def hold(job: Task) -> Cancel:
+        held.append(job)
+        return lambda: cancelled.append(job)
+
+    state = WhatIf(viewer, exploration_of(viewer), hold)
+    seen = seen_of(state)
+    state.turn(True)
+    run_now(held.pop())
+    assert "A first look" in seen[-1].text
+    # A choice does not wait until the last one is refined.
+    (refining,) = held
+    state.choose(temperature=8.0)
+    assert cancelled == [refining]
+    held.pop().on_end()
+    run_now(held.pop())
+    rough = seen[-1]
+    run_now(held.pop())
+    assert not held
+    assert "A first look" not in seen[-1].text
+    assert rough.pictures[1].values.shape == seen[-1].pictures[1].values.shape == (300, 200, 3)
+    fine = HeadEffects(reconstructor(), viewer.layers["photo"].data)
+    exact = fine.changed(AttentionChange(temperature=8))[:, 150, 100]
+    np.testing.assert_allclose(seen[-1].spectra[1], exact, atol=2e-5)
+
+
 def test_the_page_follows_the_slider_and_goes_back(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
