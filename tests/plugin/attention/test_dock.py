@@ -88,6 +88,17 @@ def test_a_dock_without_a_photo_says_what_to_do(dock: AttentionDock, viewer: Vie
     assert dock.form_fold.button.isChecked()
 
 
+def test_a_dock_that_opens_after_a_run_has_its_form_folded(
+    full_dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    later = AttentionDock(viewer)
+    qtbot.addWidget(later)
+    later.show()
+    for dock in (full_dock, later):
+        assert not dock.form_fold.button.isChecked()
+        assert dock.tabs.currentWidget() is dock.tabs.widget(0)
+
+
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_every_head_of_every_block_can_be_clicked_and_is_shown(
     dock: AttentionDock, qtbot: QtBot, stages: int
@@ -341,6 +352,7 @@ def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(
     full_dock: AttentionDock, qtbot: QtBot
 ) -> None:
     full_dock.resize(350, 800)
+    full_dock.tabs.setCurrentWidget(full_dock.matrices)
     full_dock.matrices.compare_button.click()
     plot = full_dock.matrices.plot
     qtbot.waitUntil(lambda: len(plot.pictures) == 2)

@@ -179,8 +179,7 @@ class AttentionDock(Dock):
             stretched=self.tabs,
         )
         layout.setContentsMargins(3, 4, 3, 4)
-        # Where there is no run, the form is what there is to do.
-        self.form_fold.button.setChecked(True)
+        self._open_pages(has_run=False)
         self.page = ScrolledPage(content)
         fill(QVBoxLayout(self), self.page)
 
@@ -408,27 +407,25 @@ class AttentionDock(Dock):
         has_matrices = head is not None and head.matrices is not None
         self.maps.enable(state.is_idle, has_matrices)
         self.steps_button.setEnabled(state.is_idle and has_matrices)
-        for button in (
-            self.effects_button,
-            self.layers,
-            self.record_button,
-            self.pixel.denoise_button,
-        ):
+        whenever_idle = self.effects_button, self.layers, self.record_button
+        for button in (*whenever_idle, self.pixel.denoise_button):
             button.setEnabled(state.is_idle)
         self.save_button.setEnabled(has_run)
         self.matrices.compare_button.setEnabled(has_matrices)
         for part in (self.schematic, self.effects_button, self.effects_text, self.runs):
             part.setVisible(has_run)
-        # Without a run, only pixels can be looked at.
         if self.tabs.isTabVisible(0) != has_run:
-            # The pictures need the room of the form, once there are some.
-            self.form_fold.button.setChecked(not has_run)
-            last = self.tabs.count() - 1
-            for page in range(last):
-                self.tabs.setTabVisible(page, has_run)
-            self.tabs.setCurrentIndex(0 if has_run else last)
+            self._open_pages(has_run=has_run)
         self.bar.show_state(state)
         self._say(self._sentence(state))
+
+    def _open_pages(self, *, has_run: bool) -> None:
+        """Show the pages of a run, or the form: without a run, only pixels can be looked at."""
+        # The pictures need the room of the form, once there are some.
+        self.form_fold.button.setChecked(not has_run)
+        for page in range(self.tabs.count() - 1):
+            self.tabs.setTabVisible(page, has_run)
+        self.tabs.setCurrentIndex(0 if has_run else self.tabs.count() - 1)
 
     def _say(self, text: str) -> None:
         """Show the first line of *text*; the others are its tooltip."""
