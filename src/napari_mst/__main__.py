@@ -3,6 +3,7 @@
 Ctrl-C is dealt with before anything large is imported, since that takes a second or more.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -22,6 +23,8 @@ def run() -> None:
     if status == INTERRUPTED:
         # At once: Python would join threads, and look at every object of torch once more.
         os._exit(status)
+    # Python would look once more at every object of every library, which takes .05 s.
+    gc.freeze()
     sys.exit(status)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import psutil
 
 # Of each kind of cgroup, two files and a line of `memory.stat`: limit, usage, reclaimable.
 _V2 = ("memory.max", "memory.current", "inactive_file")
@@ -45,6 +44,8 @@ def free_host_memory(needed: float = 0) -> int:
 
 
 def _free() -> int:
+    import psutil
+
     of_machine = int(psutil.virtual_memory().available)
     return min([of_machine, *free_in_cgroups(Path("/"))])
 

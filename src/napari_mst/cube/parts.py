@@ -5,6 +5,7 @@ arrays with NaN. Letters: B bands, H rows, W columns.
 """
 
 import operator
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
@@ -82,7 +83,8 @@ class PlainCube:
         given: Any = self.data
         if not isinstance(given, np.ndarray) and hasattr(given, "__dlpack__"):
             object.__setattr__(self, "data", array_of_tensor(given))
-        if isinstance(given, np.ma.MaskedArray):
+        # Whoever has made a masked array has imported the module, which takes .02 s.
+        if "numpy.ma" in sys.modules and isinstance(given, np.ma.MaskedArray):
             object.__setattr__(self, "data", plain_array(given))
         if self.data.ndim != 3 or 0 in self.data.shape:
             raise CubeError(

@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from napari_mst.base.errors import DeviceError
 
 PRECISIONS = ("float32", "bfloat16", "float16", "float64")
@@ -51,6 +49,8 @@ def threads_of_cpu() -> int:
     asked_for = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if asked_for.isdigit() and int(asked_for):
         return int(asked_for)
+    import psutil
+
     affinity = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     return min(psutil.cpu_count(logical=False) or allowed, allowed)
