@@ -1,16 +1,21 @@
 """Which device is taken, and that the user can see why."""
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from napari_mst.base.errors import DeviceError
+from napari_mst.engine import device
 from napari_mst.engine.device import (
     DeviceChoice,
     available_devices,
     choose_device,
     has_bfloat16,
+    may_have_gpu,
 )
 
 
@@ -33,6 +38,34 @@ def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     choice = choose_device("auto")
     assert choice.name == "cpu"
     assert "no CUDA or Apple GPU" in choice.reason
+
+
+NO_CUDA, NO_HIP = "cuda: Optional[str] = None\n", "hip: Optional[str] = None\n"
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [
+        (NO_CUDA + NO_HIP, False),
+        ("cuda: Optional[str] = '12.8'\n" + NO_HIP, True),
+        (NO_CUDA + "hip: Optional[str] = '6.4.43483'\n", True),
+        ("cuda = None\nhip = None\n", False),
+        (NO_CUDA, True),
+        (None, True),
+    ],
+)
+def test_torch_is_asked_for_gpus_unless_its_build_surely_has_none(
+    says: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if says is not None:
+        (tmp_path / "version.py").write_text(says)
+    found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(device, "find_spec", lambda _: found)
+    monkeypatch.setattr(device, "torch_if_imported", lambda: None)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert may_have_gpu() is expected
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert may_have_gpu()
 
 
 def processor(

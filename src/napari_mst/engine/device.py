@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -64,15 +65,16 @@ def set_threads(count: int) -> None:
 
 
 def may_have_gpu() -> bool:
-    """False if torch would surely find no GPU: its build has none, or there is no driver.
-
-    Asking torch would take longer than all else before a run.
-    """
+    """False if torch, which takes long to import, would surely find no GPU: its build says so."""
     found = find_spec("torch")
     if torch_if_imported() is not None or found is None or sys.platform == "darwin":
         return True
-    libraries = Path(found.origin or "").parent / "lib"
-    return any(libraries.glob("*torch_cuda*")) or any(libraries.glob("*torch_hip*"))
+    # Its libraries lie elsewhere in some distributions; each build has this file.
+    build = Path(found.origin or "").with_name("version.py")
+    said = build.read_text() if build.is_file() else ""
+    return any(
+        not re.search(rf"^{kind}\b.*= None$", said, re.MULTILINE) for kind in ("cuda", "hip")
+    )
 
 
 def computes_in(dtype: Any) -> bool:
