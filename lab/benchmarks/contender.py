@@ -33,8 +33,9 @@ from napari_mst.engine.run import execute
 from napari_mst.engine.tensors import exact_products
 from napari_mst.models import load_model
 from napari_mst.models.onnx_file import write_onnx
+from napari_mst.networks.module import Network
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
-from napari_mst.networks.network import Network, pad
+from napari_mst.networks.network import pad
 
 Photo = Singles
 Contender = Callable[[Photo], Singles]

@@ -22,7 +22,7 @@ from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
-from napari_mst.references.refinement_record import known_spectra
+from napari_mst.references.refinement_record import reference_spectra
 from napari_mst.references.refining import refine
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
@@ -78,7 +78,7 @@ def main(folder: Path, names: list[str]) -> None:
                 for seed in range(DRAWS):
                     for fault, references, wrong in faults(taken, count, seed):
                         cube, is_said = refined(taken, references)
-                        places = {spot.place for spot in known_spectra(cube.provenance)}
+                        places = {spot.place for spot in reference_spectra(cube.provenance)}
                         lost = sum(spot.place not in places for spot in references[min(wrong, 1) :])
                         trusting, _ = refined(
                             taken, [replace(k, is_certain=True) for k in references]

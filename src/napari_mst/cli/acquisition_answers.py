@@ -267,11 +267,13 @@ def _named_acquisition(taken: AcquisitionAnswers, photos: Sequence[Path]) -> Acq
             )
         return None
     if not (camera and light):
-        missing = "--illuminant" if camera else "--camera"
+        missing, advice = "--camera", "a JPEG takes no light: name a grey in it, by --balance."
+        if camera:
+            missing = "--illuminant"
+            advice = "a RAW or --unbalanced photo shows its light: --illuminant estimate."
         raise CameraError(
             f"Expected --camera and --illuminant, got no {missing}. "
-            "`napari-mst cameras` lists the names; "
-            "the light of a RAW or --unbalanced photo can be estimated: --illuminant estimate."
+            f"`napari-mst cameras` lists the names; {advice}"
         )
     balance = OF_SENSOR if taken.unbalanced else BALANCED
     return Acquisition(camera, light, taken.white, balance)
