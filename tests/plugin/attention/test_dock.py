@@ -12,7 +12,15 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, QPointF, QRect, Qt
 from qtpy.QtGui import QImage
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QListWidget,
+    QSlider,
+    QTabBar,
+)
 from safetensors.torch import save_file
 from tests.plugin.attention.conftest import (
     BUNDLED,
@@ -440,3 +448,19 @@ def test_a_map_and_steps_that_finish_while_the_dock_is_hidden_are_not_lost(
     done(dock, qtbot)
     dock.show()
     assert len(dock.steps.pictures) == len(STORY)
+
+
+@pytest.mark.parametrize(("page", "most"), list(enumerate((10, 10, 10, 12, 12))))
+def test_no_page_has_more_controls_beside_the_heads(
+    full_dock: AttentionDock, page: int, most: int
+) -> None:
+    full_dock.tabs.setCurrentIndex(page)
+    kinds = QAbstractButton, QComboBox, QAbstractSpinBox, QSlider, QListWidget
+    parts = (part for kind in kinds for part in full_dock.findChildren(kind) if part.isVisible())
+    within = QComboBox, QAbstractSpinBox, QTabBar, QListWidget
+    controls = [
+        part
+        for part in parts
+        if not full_dock.schematic.isAncestorOf(part) and not isinstance(part.parent(), within)
+    ]
+    assert 5 < len(controls) <= most
