@@ -225,16 +225,19 @@ def disturbed(run: "subprocess.Popen[bytes]", rng: np.random.Generator, most: in
         with suppress(subprocess.TimeoutExpired):
             run.wait(float(rng.uniform(0.5, 6)))
             break
-        family = psutil.Process(run.pid).children(recursive=True)
-        workers = [each.pid for each in family if "spawn_main" in " ".join(each.cmdline())]
-        if not workers and rng.random() < 0.9:
-            continue  # a run that starts is killed now and then
-        is_worker = bool(workers) and rng.random() < 0.7
-        os.kill(int(rng.choice(workers)) if is_worker else run.pid, signal.SIGKILL)
-        killed.append("worker" if is_worker else "run")
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):  # it may end meanwhile
+            family = psutil.Process(run.pid).children(recursive=True)
+            workers = [each.pid for each in family if "spawn_main" in " ".join(each.cmdline())]
+            if not workers and rng.random() < 0.9:
+                continue  # a run that starts is killed now and then
+            is_worker = bool(workers) and rng.random() < 0.7
+            os.kill(int(rng.choice(workers)) if is_worker else run.pid, signal.SIGKILL)
+            killed.append("worker" if is_worker else "run")
     run.wait()
     if psutil.wait_procs(family, timeout=60)[1]:
         raise SystemExit("Expected the workers to end with their run, got some that did not.")
+    if run.returncode and not killed:
+        raise SystemExit(f"Expected an undisturbed run to end well, got {run.returncode}.")
     return killed
 
 

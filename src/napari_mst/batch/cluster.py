@@ -86,8 +86,15 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
         threads = os.environ.get("OMP_NUM_THREADS", max(1, (os.cpu_count() or 1) // workers))
         # dask would have malloc give back all that is freed, which slows runs down.
         environ = {"OMP_NUM_THREADS": threads}
+        settings = {
+            "distributed.nanny.pre-spawn-environ": environ,
+            # Each process would wake 50 times a second to see whether it still does, and workers
+            # 100 times to note what Python does: 4 % of two cores.
+            "distributed.admin.tick.interval": "1s",
+            "distributed.worker.profile.enabled": False,
+        }
         with (
-            dask.config.set({"distributed.nanny.pre-spawn-environ": environ}),
+            dask.config.set(settings),
             _kept_environ(),
             LocalCluster(
                 n_workers=workers,
