@@ -449,6 +449,19 @@ def test_estimate_of_a_network_that_sees_one_pixel_is_that_of_torch(
 
 
 @needs_numba
+@pytest.mark.parametrize("colours", [1, 40, 5000])
+def test_pixels_of_one_colour_have_the_bits_of_its_spectrum_wherever_they_lie(colours: int) -> None:
+    palette = torch.rand(colours, 3)  # more colours than there are slots for, or few
+    photo = palette[torch.randint(colours, (90, 130))].permute(2, 0, 1)[None]
+    network = pixelwise(5)
+    estimate = CompiledSpectra(estimate_of(network))
+    ours = estimate(array(photo))
+    assert_equal(ours, network.double()(photo.double()))
+    one_by_one = [estimate(array(photo)[:, :, row : row + 1]) for row in range(90)]
+    np.testing.assert_array_equal(ours, np.concatenate(one_by_one, axis=2))
+
+
+@needs_numba
 @pytest.mark.parametrize("bands", [1, 8, 31])
 def test_spectra_are_decoded_as_by_torch(bands: int) -> None:
     torch.manual_seed(bands)

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.base.arrays import Singles
+from napari_mst.base.arrays import Indices, Singles
 from napari_mst.engine.kernels.caching import kernel, part
-from napari_mst.engine.kernels.emitter import floats, fused
+from napari_mst.engine.kernels.emitter import floats, fused, integers
 from napari_mst.engine.kernels.packed_rows import (
     Features,
     PackedRow,
     PixelRow,
+    from_pixel,
     row_bytes,
     unpack_row,
 )
@@ -164,7 +165,7 @@ def _make_spectra(numbers: Singles, last: PackedRow, weights: SpectrumWeights, w
 def scratch_bytes(weights: SpectrumWeights) -> int:
     """Scratch memory that `estimate_spectra` and `write_sides` need."""
     planes = _FEATURE_PLANES + 2 * max(weights.hidden_planes, weights.planes)
-    return row_bytes(_PIECE, planes) + _NUMBERS * _FLOAT_BYTES
+    return row_bytes(_PIECE, planes) + _NUMBERS * _FLOAT_BYTES + _SEEN_BYTES
 
 
 @part
@@ -192,25 +193,82 @@ def _last_layer(numbers: Singles, weights: SpectrumWeights, scratch: int, width:
     return last
 
 
+# Photos have 0.1 to 0.6 times as many colours as pixels in a tile, so most spectra are there already.
+_SLOTS = 1 << 12
+_MOST_COPIES = 8 * _PIECE
+_SEEN_BYTES = 16 * _SLOTS + 8 * _PIECE + 16 * _MOST_COPIES
+
+
+@part
+def _slot_of(red: float, green: float, blue: float) -> int:
+    """The slot of a colour among those that were seen last: a hash of its bits."""
+    total = np.int64(np.float32(red).view(np.int32)) * 0x9E3779B1
+    total += np.int64(np.float32(green).view(np.int32)) * 0x85EBCA77
+    total += np.int64(np.float32(blue).view(np.int32)) * 0xC2B2AE3D
+    return (total >> 20) & (_SLOTS - 1)
+
+
+@part
+def _write_spectra(
+    numbers: Singles, weights: SpectrumWeights, rows: int, places: Indices, channels: int
+) -> None:
+    """Compute the spectra of the colours in *numbers*, and put each at the address of its pixel."""
+    last = _last_layer(numbers, weights, rows, len(places))
+    _make_spectra(numbers, last, weights, len(places))
+    for index in range(len(places)):
+        unpack_row(from_pixel(last, index), PixelRow(places[index], 0, channels), 1)
+
+
+@part
+def _copy_spectra(copies: Indices, channels: int) -> None:
+    """Copy spectra between pairs of addresses."""
+    for index in range(0, len(copies), 2):
+        source, target = floats(copies[index], channels), floats(copies[index + 1], channels)
+        for channel in range(channels):
+            target[channel] = source[channel]
+
+
 @kernel
 def estimate_spectra(
     photo: PhotoPlanes, weights: SpectrumWeights, out: Features, scratch: int
 ) -> None:
-    """Compute the spectra *out* of all pixels of the *photo*."""
-    numbers = floats(scratch, _NUMBERS)
-    rows = scratch + _NUMBERS * _FLOAT_BYTES
+    """Compute the spectra *out* of all pixels of the *photo*: those of one colour only once."""
+    seen = integers(scratch, 2 * _SLOTS)  # addresses of a pixel's red light and its spectrum
+    places = integers(scratch + 16 * _SLOTS, _PIECE)
+    copies = integers(scratch + 16 * _SLOTS + 8 * _PIECE, 2 * _MOST_COPIES)
+    numbers = floats(scratch + _SEEN_BYTES, _NUMBERS)
+    rows = scratch + _SEEN_BYTES + _NUMBERS * _FLOAT_BYTES
+    new = copied = 0
+    for slot in range(_SLOTS):
+        seen[2 * slot] = -1
     for y in range(out.height):
-        for start in range(0, out.width, _PIECE):
-            width = min(_PIECE, out.width - start)
-            for colour in range(3):
-                place = photo.address + colour * photo.channel + y * photo.row
-                light = floats(place + start * _FLOAT_BYTES, width)
-                for x in range(width):
-                    numbers[colour * _PIECE + x] = light[x]
-            last = _last_layer(numbers, weights, rows, width)
-            _make_spectra(numbers, last, weights, width)
-            place = out.address + y * out.row + start * out.pixel
-            unpack_row(last, PixelRow(place, out.pixel, out.channels), width)
+        for x in range(out.width):
+            here = photo.address + y * photo.row + x * _FLOAT_BYTES
+            place = out.address + y * out.row + x * out.pixel
+            red = floats(here, 1)[0]
+            green = floats(here + photo.channel, 1)[0]
+            blue = floats(here + 2 * photo.channel, 1)[0]
+            slot = 2 * _slot_of(red, green, blue)
+            there = seen[slot]
+            if (
+                there >= 0
+                and floats(there, 1)[0] == red
+                and floats(there + photo.channel, 1)[0] == green
+                and floats(there + 2 * photo.channel, 1)[0] == blue
+            ):
+                copies[2 * copied], copies[2 * copied + 1] = seen[slot + 1], place
+                copied += 1
+            else:
+                seen[slot], seen[slot + 1], places[new] = here, place, place
+                numbers[new], numbers[_PIECE + new] = red, green
+                numbers[2 * _PIECE + new] = blue
+                new += 1
+            if new == _PIECE or copied == _MOST_COPIES:
+                _write_spectra(numbers, weights, rows, places[:new], out.channels)
+                _copy_spectra(copies[: 2 * copied], out.channels)
+                new = copied = 0
+    _write_spectra(numbers, weights, rows, places[:new], out.channels)
+    _copy_spectra(copies[: 2 * copied], out.channels)
 
 
 @kernel
