@@ -73,7 +73,7 @@ def least(contenders: dict[str, Callable[[], object]], rounds: int = 3) -> dict[
 
 def operations(network: Network) -> float:
     """Floating-point operations for each pixel."""
-    program = network.program().remembering()  # those that the engine executes
+    program = network.program()
     scales = program.scales
     return sum(2 * each.cost * float(scales[each.writes]) ** 2 for each in program.passes)
 

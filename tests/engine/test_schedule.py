@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.schedule import REACH, Schedule, schedule, thrifty
 from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window, whole
@@ -208,10 +209,10 @@ def test_a_smaller_map_has_a_sweep_of_its_own_where_the_one_before_makes_room_fo
     assert sum(scheduled(*u_network()).storage(16, 16, 4, 4)[0]) == 3 * full
 
 
-@pytest.mark.parametrize("stages", [1, 3])
-def test_mst_plus_plus_keeps_no_more_than_three_maps_of_full_size(stages: int) -> None:
+@pytest.mark.parametrize(("stages", "maps"), [(1, 2), (3, 3)])
+def test_mst_plus_plus_keeps_no_more_than_a_few_maps_of_full_size(stages: int, maps: int) -> None:
     planned = schedule(MSTPlusPlus(stages=stages).program())
-    assert planned.storage(64, 64, 4, 4)[0] == [31 * 64 * 64 * 4] * 3
+    assert planned.storage(64, 64, 4, 4)[0] == [31 * 64 * 64 * 4] * maps
 
 
 def test_no_sweep_is_cut_where_a_map_would_have_to_be_computed_again() -> None:
@@ -278,24 +279,22 @@ def test_windows_are_scaled_outwards_clipped_to_the_map_and_joined_around_both()
     assert window.missing((9, 12)) == (0, 0, 0, 0)
 
 
-def test_map_is_read_again_rather_than_computed_again_where_that_takes_no_memory() -> None:
-    first = a_pass("a", PHOTO, statistic=added)
-    again = a_pass("a again", PHOTO, is_kept=False, same_as="a")
-    second = a_pass("b", "a", halo=1, uses="a")
-    short = Program((first, second, again, a_pass("c", "b", "a again")))
-    kept = thrifty(short, torch.float32)
-    assert [each.writes for each in kept.passes] == ["a", "b", "c"]
-    assert kept.output.reads == ("b", "a")
-    # Where a whole sweep lies between, it would be one map more.
-    second = replace(second, statistic=added)
-    long = Program((first, second, again, a_pass("c", "b", "a again", halo=1, uses="b")))
-    assert thrifty(long, torch.float32) is long
-
-
-def test_map_of_narrow_numbers_takes_the_place_of_none_that_is_computed_in_wide_ones() -> None:
-    again = a_pass("a again", PHOTO, is_kept=False, same_as="a")
-    program = Program((a_pass("a", PHOTO), again, a_pass("b", "a", "a again")))
-    assert thrifty(program, torch.bfloat16) is program
+@pytest.mark.parametrize(("work", "is_kept"), [(1, False), (9, True)], ids=["cheap", "dear"])
+def test_a_dear_map_is_kept_for_torch_and_computed_again_where_kernels_are_quick(
+    work: int, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "is_installed", lambda: True)
+    first = a_pass("a", PHOTO, is_kept=False, work=work)
+    second = a_pass("b", "a", halo=1, statistic=added, work=100)
+    program = Program((first, second, a_pass("c", "b", "a", uses="b", work=100)))
+    cpu = torch.device("cpu")
+    wide = replace(program, dtype=torch.float64)
+    assert thrifty(wide, cpu, torch.float64).writer("a").is_kept == is_kept
+    assert thrifty(program, cpu, torch.float32) is program
+    monkeypatch.setattr(native, "is_installed", lambda: False)
+    assert thrifty(program, cpu, torch.float32).writer("a").is_kept == is_kept
+    # A map of 16 bits has lost digits.
+    assert thrifty(program, cpu, torch.bfloat16) is program
 
 
 def test_programs_of_one_form_are_cut_alike_and_others_are_not() -> None:

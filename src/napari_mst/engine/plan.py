@@ -265,7 +265,7 @@ def _out_of_memory(job: PlannedRun, best: Plan, free: tuple[int, int, int]) -> O
 
 def all_plans(job: PlannedRun) -> Iterator[Plan]:
     """All plans for *job*, the fastest first."""
-    planned = schedule(thrifty(job.program, job.dtype))
+    planned = schedule(thrifty(job.program, job.device, job.dtype))
     slabs, _ = planned.storage(job.height, job.width, job.number, job.wide)
     plans = _cpu_plans if job.device.type == "cpu" else _gpu_plans
     for plan in plans(job, planned, sum(slabs)):

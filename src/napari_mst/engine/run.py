@@ -116,7 +116,7 @@ class Execution:
         progress: Progress = NO_PROGRESS,
     ) -> None:
         self._dtype = plan.dtype(program.dtype)
-        program = thrifty(program, self._dtype)
+        program = thrifty(program, device, self._dtype)
         self._program = program
         self._device = device
         self._plan = plan

@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.windows import Size
 from napari_mst.networks.network import PHOTO, Pass, Program
 
@@ -20,6 +21,9 @@ REACH = 8
 
 With more, computing the halos twice would cost more than keeping a map.
 """
+
+_MOST_AGAIN = 1.02
+"""The work with all maps that are computed again, at most, in that without them."""
 
 _FLOAT = 4  # bytes
 _ALIGNMENT = 64  # bytes: maps in a slab begin at cache lines
@@ -269,17 +273,29 @@ def _scheduled(program: Program, cuts: AbstractSet[str]) -> Schedule:
     return Schedule(program, tuple(sweeps))
 
 
-def thrifty(program: Program, dtype: Any) -> Program:
-    """*program* with the maps kept that it would compute again, where that takes no memory.
+def thrifty(program: Program, device: Any, dtype: Any) -> Program:
+    """*program*, or its `remembering` copy where to compute maps again would take long.
 
     *dtype* is that of the maps: where it is narrower than the weights', maps that are kept have
-    lost digits that those computed again have.
+    lost digits that those computed again have. Compiled kernels are so quick with the colours of a
+    photo that a map less is worth more.
     """
-    remembering = program.remembering()
-    if dtype != program.dtype or len(remembering.passes) == len(program.passes):
+    is_quick = native.is_native(device, dtype) and native.is_installed()
+    if dtype != program.dtype or is_quick:
         return program
-    before, after = (schedule(each).memory for each in (program, remembering))
-    return remembering if after <= before else program
+    remembering = program.remembering()
+    again, kept = (_cost(schedule(each)) for each in (program, remembering))
+    return remembering if again > _MOST_AGAIN * kept else program
+
+
+def _cost(planned: Schedule) -> float:
+    """Multiplications and additions of all sweeps for each pixel of the photo."""
+    scales = planned.program.scales
+    return sum(
+        each.cost * float(scales[each.writes]) ** 2
+        for sweep in planned.sweeps
+        for each in sweep.passes
+    )
 
 
 def result_size(program: Program, height: int, width: int) -> Size:

@@ -287,7 +287,7 @@ def run_cost(program: Program, device: Any, dtype: Any) -> float:
 
     Maps are of *dtype*.
     """
-    return sum(sweep_costs(schedule(thrifty(program, dtype)), device, dtype))
+    return sum(sweep_costs(schedule(thrifty(program, device, dtype)), device, dtype))
 
 
 def sweep_costs(planned: Schedule, device: Any, dtype: Any) -> list[float]:

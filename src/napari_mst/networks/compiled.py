@@ -43,24 +43,22 @@ def compiled_program(weights: NamedWeights) -> Program | None:
     is_published = f"{attention}.to_q.weight" in weights and f"{_STAGE}.norm.weight" not in weights
     if not is_known or not is_published or "stages.1.mapping.weight" in weights:
         return None
-    first = _first(weights, "shallow")
-    again = [replace(each, is_kept=False) for each in _first(weights, "shallow again")]
-    again[-1] = replace(again[-1], same_as="shallow")
     last = ConvolutionForm.of(weights, "conv_out")
-    bands = _convolved("bands", (_STAGE, "shallow again"), last, is_kept=False)
+    bands = _convolved("bands", (_STAGE, "shallow"), last, is_kept=False)
     decoded = Pass(
         "reflectance", ("bands",), DecodingForm(), bands.channels, work=_POWER_WORK * bands.channels
     )
-    passes = [*first, *_stage(weights), *again, bands, decoded]
+    passes = [*_first(weights), *_stage(weights), bands, decoded]
     return Program(tuple(passes), multiple=8, dtype=FLOAT32)
 
 
-def _first(weights: NamedWeights, name: str) -> list[Pass]:
+def _first(weights: NamedWeights) -> list[Pass]:
     """The encoded estimate of the pixelwise network, and a convolution of the encoded photo."""
-    light = Pass(f"{name} light", (PHOTO,), EncodingForm(), 3, is_kept=False, work=_POWER_WORK * 3)
-    spectra = replace(_estimate(weights, f"{name} spectra", "pixelwise."), is_kept=False)
+    light = Pass("shallow light", (PHOTO,), EncodingForm(), 3, is_kept=False, work=_POWER_WORK * 3)
+    spectra = replace(_estimate(weights, "shallow spectra", "pixelwise."), is_kept=False)
     added = ConvolutionForm.of(weights, "conv_in")
-    return [light, spectra, _convolved(name, (light.writes, spectra.writes), added)]
+    reads = (light.writes, spectra.writes)
+    return [light, spectra, _convolved("shallow", reads, added, is_kept=False)]
 
 
 def _estimate(weights: NamedWeights, name: str, prefix: str = "") -> Pass:

@@ -186,18 +186,16 @@ class MSTPlusPlus(Network):
         """All passes, from the photo to the cube.
 
         The first features are needed once more in the end, and then computed again rather than
-        kept, unless that takes no more memory.
+        kept.
         """
-        passes = self.first_passes("shallow")
+        passes = [replace(each, is_kept=False) for each in self.first_passes("shallow")]
         features = "shallow"
         for index, stage in enumerate(self.stages):
             passes += stage.passes(f"stages.{index}", features)
             features = f"stages.{index}"
-        again = [replace(each, is_kept=False) for each in self.first_passes("shallow again")]
-        passes += [*again[:-1], replace(again[-1], same_as="shallow")]
         last = Chain(features)
         # The residual ends before the last convolution where the widths differ.
-        shallow = ["shallow again"]
+        shallow = ["shallow"]
         if self.hyperparameters.width != self.out_bands:
             channels = self.hyperparameters.width
             last.add("sum", torch.add, *shallow, channels=channels, is_kept=False, work=1)

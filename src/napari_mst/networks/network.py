@@ -72,9 +72,6 @@ class Pass:
         Whether the engine may keep the map for later passes; a kept map may be of 16 bits. A
         map that is not kept is computed again where it is read: for cheap maps, which would take
         memory.
-    same_as
-        Name of an earlier map of the same numbers. The engine reads that one, and leaves this pass
-        out, where it keeps it anyway in the precision of the weights.
     work
         Multiplications and additions for each pixel that it writes; by default the number of
         parameters of `local`.
@@ -100,7 +97,6 @@ class Pass:
     fold: Callable[[Any, int], Any] = _as_it_is
     gathers: int = 0
     is_kept: bool = True
-    same_as: str = ""
     work: float | None = None
     values: int | None = None
     attention: tuple["AttentionSpec", ...] = ()
@@ -259,17 +255,12 @@ class Program:
         return tuple(passes)
 
     def remembering(self) -> "Program":
-        """A copy that reads an earlier map with the same numbers, if a pass names one."""
-        known = {each.writes: each.same_as for each in self.passes if each.same_as}
-        passes: list[Pass] = []
-        wanted = {self.output.writes}
-        for each in reversed(self.passes):
-            # Maps that only dropped passes have read are not needed any more.
-            if each.writes in known or each.writes not in wanted:
-                continue
-            reads = tuple(known.get(name, name) for name in each.reads)
-            wanted |= {*reads, each.uses}
-            passes.insert(0, replace(each, reads=reads))
+        """A copy that may keep every map that several passes read."""
+        read = [name for each in self.passes for name in each.reads]
+        passes = [
+            replace(each, is_kept=each.is_kept or read.count(each.writes) > 1)
+            for each in self.passes
+        ]
         return replace(self, passes=tuple(passes))
 
     def whole(
