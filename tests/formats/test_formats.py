@@ -260,7 +260,7 @@ def test_numbers_that_do_not_fit_into_the_free_memory_are_not_decompressed(
 ) -> None:
     path = make(tmp_path)
     read_cube(path)
-    monkeypatch.setattr(lazy, "free_host_memory", lambda _: 50)
+    monkeypatch.setattr(lazy, "free_host_memory", lambda: 50)
     with pytest.raises(
         OutOfMemory, match=r"Expected \d+ bytes of free memory for .*, got 50\."
     ) as caught:

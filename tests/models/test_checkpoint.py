@@ -298,7 +298,7 @@ def test_file_that_free_memory_has_no_room_for_is_not_read(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(pth(STATE) if name.endswith(".pth") else save(STATE))
-    monkeypatch.setattr(model_module, "free_host_memory", lambda _: path.stat().st_size)
+    monkeypatch.setattr(model_module, "free_host_memory", lambda: path.stat().st_size)
     monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("read"))
     with pytest.raises(
         OutOfMemory, match=f"Expected memory for {name}, got too little. Close other programs."

@@ -5,7 +5,7 @@ https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,24 +26,9 @@ _SIGNS = (
 _LARGEST_BLOCK = 5 << 20
 """Bytes: more than the largest block of most tiles of a run, and of chunks of files."""
 
-SPARE: list[Callable[[], object]] = []
-"""Functions that give memory back to the system which only waits to be used again."""
 
-
-def free_host_memory(needed: float = 0) -> int:
-    """Bytes of the computer's memory that are free and that the container of the process allows.
-
-    If they are fewer than *needed*, `SPARE` is released first.
-    """
-    free = _free()
-    if free >= needed or not SPARE:
-        return free
-    for give_back in SPARE:
-        give_back()
-    return _free()
-
-
-def _free() -> int:
+def free_host_memory() -> int:
+    """Bytes of the computer's memory that are free and that the container of the process allows."""
     import psutil
 
     of_machine = int(psutil.virtual_memory().available)

@@ -38,7 +38,7 @@ Read = Callable[..., Array]
 
 def check_room(what: str, needed: int) -> None:
     """Refuse to take more bytes of memory than are free. Raises `OutOfMemory`."""
-    free = free_host_memory(needed)
+    free = free_host_memory()
     if needed > free:
         raise OutOfMemory(
             f"Expected {needed} bytes of free memory for {shown(what)}, got {free}. "

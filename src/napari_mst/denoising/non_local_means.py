@@ -224,7 +224,7 @@ def _size(planes: NDArray[np.generic]) -> str:
 
 
 def _check_free(needed: int, what: str) -> None:
-    free = free_host_memory(needed)
+    free = free_host_memory()
     if needed > free:
         raise OutOfMemory(
             f"Expected {needed / 1e9:.1f} GB of free memory for {what}, "

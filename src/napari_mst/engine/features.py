@@ -1,7 +1,6 @@
 """The data of a run: the rows of its photo, and the slabs in which its feature maps live."""
 
 import functools
-import mmap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 from napari_mst.base.arrays import Array, Codes, DType, Indices, Singles
 from napari_mst.cube.lazy import mapped
 from napari_mst.engine.device import name_of
-from napari_mst.engine.pages import KEPT
+from napari_mst.engine.pages import HAS_PAGES, Pages
 from napari_mst.engine.windows import Window
 from napari_mst.networks.network import Pass, Program
 
@@ -21,8 +20,9 @@ if TYPE_CHECKING:
 class FeatureMap:
     """Features (H, W, C) in the computer's memory, read and written tile by tile."""
 
-    def __init__(self, values: Array) -> None:
+    def __init__(self, values: Array, release: Callable[[int], None]) -> None:
         self._values = values
+        self._release = release
 
     def read(self, window: Window) -> Array:
         """The features of *window*, (1, C, h, w), whose channels lie side by side: a view."""
@@ -32,6 +32,10 @@ class FeatureMap:
         """Put (1, C, h, w) *features* where *window* is."""
         target = self._values[window.rows, window.columns]
         target[...] = as_array(features)[0].transpose(1, 2, 0)
+
+    def release(self, rows: int) -> None:
+        """Give the memory of the first *rows* back, which nobody reads any more."""
+        self._release(rows * self._values.strides[0])
 
 
 def array_type(device: Any, dtype: Any) -> DType | None:
@@ -60,16 +64,15 @@ class Slab:
     """Memory of *device*, or a temporary file, for a large map or small ones side by side."""
 
     def __init__(self, size: int, device: Any, is_in_file: bool, dtype: Any) -> None:
-        self._block: Codes | None = None
+        self._pages: Pages | None = None
         self._type = array_type(device, dtype)
         nbytes = dtype.itemsize * size
         memory: Codes | None = None
-        # Only Linux lets a program ask for large pages.
         if is_in_file:
             memory = mapped((nbytes,), np.uint8)
-        elif device.type == "cpu" and hasattr(mmap, "MADV_HUGEPAGE"):
-            self._block = KEPT.take(nbytes)
-            memory = self._block[:nbytes]
+        elif device.type == "cpu" and HAS_PAGES:
+            self._pages = Pages(nbytes)
+            memory = self._pages.values
         elif self._type is not None:
             memory = np.empty(nbytes, np.uint8)
         self._memory: Any
@@ -87,7 +90,7 @@ class Slab:
         size = height * width * channels
         values = self._memory[offset : offset + size].reshape(height, width, channels)
         if self._type is not None and device.type == "cpu":
-            return FeatureMap(values)
+            return FeatureMap(values, functools.partial(self._release, offset * values.itemsize))
         from napari_mst.engine.tensors import TensorMap
 
         return TensorMap(values, device)
@@ -99,10 +102,9 @@ class Slab:
         kind = dtype if self._type is None else np.dtype(name_of(dtype))
         return self._memory[:own_size].view(kind).reshape(bands, height, width)
 
-    def taken_back(self) -> list[Codes]:
-        """The block of memory of this slab, whose maps are no more; none if it cannot be kept."""
-        block, self._block = self._block, None
-        return [] if block is None else [block]
+    def _release(self, start: int, size: int) -> None:
+        if self._pages is not None:
+            self._pages.release(start, start + size)
 
 
 # The photo

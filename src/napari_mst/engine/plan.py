@@ -1,10 +1,11 @@
 """The plan of a run, made before it starts: how much memory it needs, and where its maps go.
 
-A run keeps three full-resolution feature maps (its result takes the place of one), and a working
-set for each tile in work. Where a GPU has no room for the maps, they live in the memory of the
-computer. Where that has no room either, they live in a temporary file, of which the system keeps in
-memory as much as fits: slower, and the same numbers. Where the working sets alone are too much,
-fewer threads of a CPU take part.
+A run keeps two full-resolution feature maps (its result takes the place of one), and a working set
+for each tile in work. On Linux, rows of a map that were read for the last time go back to the
+system. Where a GPU has no room for the maps, they live in the memory of the computer. Where that
+has no room either, they live in a temporary file, of which the system keeps in memory as much as
+fits: slower, and the same numbers. Where the working sets alone are too much, fewer threads of a
+CPU take part.
 """
 
 import math
@@ -20,18 +21,18 @@ from napari_mst.base.errors import OutOfMemory
 from napari_mst.base.memory import free_host_memory
 from napari_mst.engine.device import CPU, has_amx, name_of, threads_of_cpu
 from napari_mst.engine.fast_paths import native
-from napari_mst.engine.pages import KEPT
+from napari_mst.engine.features import array_type
+from napari_mst.engine.pages import HAS_PAGES
 from napari_mst.engine.schedule import Schedule, schedule, thrifty
 from napari_mst.engine.steps import plain_values
-from napari_mst.engine.windows import FAR, FAR_SIDE
+from napari_mst.engine.windows import FAR, FAR_SIDE, KERNEL_ROWS
 from napari_mst.networks.network import Program
 
 
 def free_memory(device: Any) -> int:
     """Bytes of memory that are free on *device*.
 
-    On a GPU the memory that torch keeps of tensors that are no more counts as free, on a CPU what
-    the last run has left to the next.
+    On a GPU the memory that torch keeps of tensors that are no more counts as free.
     """
     if device.type == "cuda":
         import torch
@@ -42,7 +43,7 @@ def free_memory(device: Any) -> int:
         import torch
 
         return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
-    return free_host_memory() + KEPT.nbytes
+    return free_host_memory()
 
 
 MARGIN = 0.8
@@ -277,15 +278,22 @@ def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
     most = threads_of_cpu()
     whole = _whole_values(job, planned) * job.wide + _gathered_bytes(job, planned)
     kept = maps + job.total
+    most_kept = kept
+    if HAS_PAGES and array_type(job.device, job.dtype) is not None:
+        # Rows go back when all tiles beside each other are done.
+        of_tiles = int(KERNEL_ROWS * job.width * planned.kept_values) * job.number
+        in_memory = planned.peak(job.height, job.width, job.number, job.wide) + of_tiles
+        most_kept = min(kept, in_memory + job.total)
     of_rows = _CACHED_ROWS * job.width * job.program.in_bands * _FLOAT
     for halved in range(most.bit_length()):
         threads = most >> halved
         of_threads = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT
         working = of_threads + of_rows + whole
         fewer = threads if threads < most else 0
-        # The work after the run may take more than the run itself, whose maps wait for the next.
+        # The work after the run may take more than the run itself.
         in_memory = max(working, job.after)
-        yield Plan("device", job.precision, memory=kept + in_memory, threads=fewer)
+        in_all = max(most_kept + working, job.result + job.total + job.after)
+        yield Plan("device", job.precision, memory=in_all, threads=fewer)
         yield Plan("file", job.precision, memory=in_memory, disk=kept, threads=fewer)
 
 

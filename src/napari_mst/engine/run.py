@@ -11,7 +11,7 @@ GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows,
 """
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -24,11 +24,19 @@ from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.engine.device import CPU, name_of
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.fast_paths.table import compiled_statistic
-from napari_mst.engine.features import PaddedPhoto, PhotoRows, ReadRows, Slab, array_type, as_array
-from napari_mst.engine.pages import KEPT
+from napari_mst.engine.features import (
+    FeatureMap,
+    PaddedPhoto,
+    PhotoRows,
+    ReadRows,
+    Slab,
+    array_type,
+    as_array,
+)
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.schedule import Sweep, result_size, schedule, thrifty
 from napari_mst.engine.steps import (
+    Step,
     converted,
     executable,
     needs,
@@ -104,6 +112,12 @@ def as_total(total: Any) -> Any:
     return torch.from_numpy(total) if isinstance(total, np.ndarray) else total
 
 
+def _last_reads(steps: Sequence[Step]) -> list[set[str]]:
+    """Names of the maps that each of *steps* reads for the last time: then they make room."""
+    last = {reading.name: index for index, step in enumerate(steps) for reading in step.readings}
+    return [{name for name, at in last.items() if at == index} for index in range(len(steps))]
+
+
 class Execution:
     """One run of a program: slabs of memory, and the sweeps between them."""
 
@@ -140,9 +154,7 @@ class Execution:
         wide = program.dtype.itemsize
         sizes, places = self._schedule.storage(source.height, source.width, number, wide)
         slabs = [Slab(size // number, self._home, is_in_file, self._dtype) for size in sizes]
-        # The result keeps its own: it leaves the run.
         result_slab, _ = places[program.output.writes]
-        self._slabs = [slab for index, slab in enumerate(slabs) if index != result_slab]
         for name, (slab, offset) in places.items():
             if name != program.output.writes:
                 shape = (*self._sizes[name], program.channels(name))
@@ -164,21 +176,18 @@ class Execution:
             for sweep, cost in zip(self._schedule.sweeps, self._costs, strict=True):
                 self._run(sweep, cost, workers)
             self._check_range(self._result)
-            self._leave_memory()
             return Result(as_array(self._result), self._folded)
-
-    def _leave_memory(self) -> None:
-        """Leave the memory of the maps, which are no more, to the next run."""
-        self._maps.clear()
-        KEPT.give([block for slab in self._slabs for block in slab.taken_back()])
 
     def _run(self, sweep: Sweep, cost: float, workers: Workers) -> None:
         """All tiles of *sweep*; folds the statistics that it adds up."""
-        compute = self._made_ready(sweep)
+        needed, compute = self._made_ready(sweep)
         totals: dict[str, Any] = {}
         gathered: dict[str, list[Any]] = {}
+        tiles = list(self.tiles(sweep))
         # Tiles come in their order, so that sums are the same bit for bit in every run.
-        for sums in workers.each(compute, self.tiles(sweep), cost):
+        results = workers.each(compute, tiles, cost)
+        for sums, following in zip(results, [*tiles[1:], None], strict=True):
+            self._release(sweep, following, needed)
             for name, more in sums.items():
                 if self._program.writer(name).gathers:
                     gathered.setdefault(name, []).append(more)
@@ -199,8 +208,28 @@ class Execution:
                 total = as_total(total).to(self._device)
             self._folded[name] = self._source.fold(writer, total, pixels)
 
-    def _made_ready(self, sweep: Sweep) -> Callable[[Window], dict[str, Any]]:
-        """Computes one tile of *sweep*: writes the maps that are kept, returns its statistics."""
+    def _release(
+        self,
+        sweep: Sweep,
+        following: Window | None,
+        needed: Callable[[Window], Mapping[str, Window]],
+    ) -> None:
+        """Give back the rows that the *following* tile and those after it do not read."""
+        if following is not None and following.left > 0:  # within a band of tiles
+            return
+        windows = needed(following) if following else {}
+        for name in self._schedule.ended(sweep):
+            kept = self._maps[name]
+            if isinstance(kept, FeatureMap):
+                kept.release(windows[name].top if following else self._sizes[name][0])
+
+    def _made_ready(
+        self, sweep: Sweep
+    ) -> tuple[Callable[[Window], dict[str, Window]], Callable[[Window], dict[str, Any]]]:
+        """Two functions of one tile of *sweep*: what it needs of each map, and what computes it.
+
+        To compute it is to write the maps that are kept, and to return its statistics.
+        """
         steps = steps_of(sweep, self._device, self._dtypes)
         executed = [executable(step, self._dtypes, self._folded) for step in steps]
         if self._dtype != self._program.dtype:
@@ -208,33 +237,43 @@ class Execution:
         sizes, scales = self._sizes, self._program.scales
         statistics = {name: self._statistic(name) for name in sweep.adds_up}
         shares = {name: scales[name] / scales[sweep.base] for name in (*sweep.keeps, *statistics)}
-        last_read = {reading.name: step for step in steps for reading in step.readings}
+        last_reads = _last_reads(steps)
+
+        def wanted_of(tile: Window) -> dict[str, Window]:
+            return {name: tile.scaled(share).clipped(sizes[name]) for name, share in shares.items()}
+
+        def needed_of(tile: Window) -> dict[str, Window]:
+            return needs(steps, wanted_of(tile), sizes)
 
         def compute(tile: Window) -> dict[str, Any]:
-            wanted = {
-                name: tile.scaled(share).clipped(sizes[name]) for name, share in shares.items()
-            }
-            needed = needs(steps, wanted, sizes)
+            wanted, needed = wanted_of(tile), needed_of(tile)
             maps = {name: (needed[name], self._read(name, needed[name])) for name in sweep.reads}
-            for step, execute in zip(steps, executed, strict=True):
+            for step, execute, done in zip(steps, executed, last_reads, strict=True):
                 name = step.last.writes
                 values = execute(maps, needed[name], sizes)
                 maps[name] = needed[name], converted(values, self._dtypes[name])
-                # A map makes room as soon as no later step of the tile reads it.
-                for reading in step.readings:
-                    if last_read[reading.name] is step and reading.name not in wanted:
-                        maps.pop(reading.name, None)
+                for read in done - wanted.keys():
+                    maps.pop(read)
             parts = {name: within(window, *maps[name]) for name, window in wanted.items()}
             for name in sweep.keeps:
                 self._write(name, wanted[name], parts[name])
-            counted = {name: self._counted(name, wanted[name], parts[name]) for name in statistics}
-            return {
-                name: self._brought_home(reduce(operator.add, map(statistics[name], values)))
-                for name, values in counted.items()
-                if values
-            }
+            return self._sums(statistics, wanted, parts)
 
-        return compute
+        return needed_of, compute
+
+    def _sums(
+        self,
+        statistics: Mapping[str, Callable[[Any], Any]],
+        wanted: Mapping[str, Window],
+        parts: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The *statistics* of the *parts* of a tile, which are its *wanted* windows of maps."""
+        counted = {name: self._counted(name, wanted[name], parts[name]) for name in statistics}
+        return {
+            name: self._brought_home(reduce(operator.add, map(statistics[name], values)))
+            for name, values in counted.items()
+            if values
+        }
 
     def _counted(self, name: str, have: Window, values: Any) -> list[Any]:
         """The parts of *values*, a window of the map *name*, that count in its total."""

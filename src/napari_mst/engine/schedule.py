@@ -102,6 +102,16 @@ class Schedule:
             kept |= {name: (kept[name][0], index) for name in sweep.reads if name != PHOTO}
         return kept
 
+    def ended(self, sweep: Sweep) -> list[str]:
+        """Names of the maps that *sweep* reads for the last time, whose place nothing else takes.
+
+        The result is none of them.
+        """
+        index = self.sweeps.index(sweep)
+        output = self.program.output.writes
+        spans = self._shared().items()
+        return [names[-1] for names, (_, last) in spans if last == index and output not in names]
+
     @property
     def is_pointwise(self) -> bool:
         """True if a pixel of the result depends on no other pixel."""
@@ -162,6 +172,24 @@ class Schedule:
         Maps have *number* bytes a value, the result *wide*. It has a slab for itself in the end, so
         that nothing else stays in memory with it.
         """
+        return _placed(self._buffers(height, width, number, wide), self.program.output.writes)
+
+    def peak(self, height: int, width: int, number: int, wide: int) -> int:
+        """Bytes of all maps that are in memory at a time, where rows go back once they are read."""
+        output = self.program.output.writes
+        buffers = self._buffers(height, width, number, wide)
+        most = 0
+        for index in range(len(self.sweeps)):
+            before = [each for each in buffers if each.first < index <= each.last]
+            after = [
+                each
+                for each in buffers
+                if each.first <= index and (index < each.last or output in each.names)
+            ]
+            most = max(most, *(sum(each.size for each in live) for live in (before, after)))
+        return most
+
+    def _buffers(self, height: int, width: int, number: int, wide: int) -> "list[_Buffer]":
         sizes = self.program.sizes(height, width)
         output = self.program.output.writes
         sizes[output] = result_size(self.program, height, width)
@@ -170,7 +198,7 @@ class Schedule:
             for name in buffer.names:
                 own = wide if name == output else number
                 buffer.size = max(buffer.size, self._bytes(name, sizes[name], own))
-        return _placed(buffers, output)
+        return buffers
 
     def _bytes(self, name: str, size: Size, number: int) -> int:
         values = size[0] * size[1] * self.program.channels(name)

@@ -255,7 +255,7 @@ def read_weights(path: Path) -> bytes:
             raise CheckpointError(
                 f"Expected weights of at most {_MAX_BYTES:,} bytes, got {size:,}."
             )
-        if _COPIES * size > free_host_memory(_COPIES * size):
+        if _COPIES * size > free_host_memory():
             raise MemoryError(path)
         return path.read_bytes()
     except OSError as error:

@@ -16,7 +16,6 @@ from napari_mst.calibration.corrections import balancing_gains
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.lazy import Numbers
 from napari_mst.engine import plan as planning
-from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.steps import run_cost
 from napari_mst.reconstruction.colour_fidelity.code_cells import HALF_CODE
@@ -126,7 +125,6 @@ def try_run(job: Job, plan: Plan) -> Planes | None:
 def free_memory(setup: Setup) -> None:
     """Give back what a run that failed has left on its device."""
     gc.collect()
-    KEPT.clear()
     device = setup.device.device
     if device.type != "cpu":
         import torch

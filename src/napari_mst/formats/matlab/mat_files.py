@@ -7,7 +7,6 @@ Letters: B bands, H rows, W columns.
 
 import io
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -118,7 +117,7 @@ def stored_cube(path: Path, kind: str, answers: Answers) -> tuple[dict[str, Any]
 
     *kind* names the kind of file, for the error about a file that crashes the process.
     """
-    options = [answers, free_host_memory(math.inf), numbers.LAZY_BYTES]
+    options = [answers, free_host_memory(), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, kind)
     data: Numbers
     facts, data = sandbox.decoded(

@@ -104,7 +104,7 @@ def check_memory(scores: Sequence[int], dtype: torch.dtype) -> None:
     needed = math.prod(scores) * dtype.itemsize * _COPIES
     if needed < _CHECKED:
         return
-    free = free_host_memory(needed)
+    free = free_host_memory()
     if needed > free:
         raise OutOfMemory(
             f"Expected {needed / 1e9:.1f} GB of free memory for {scores[-1]:,} tokens that attend "
