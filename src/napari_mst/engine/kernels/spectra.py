@@ -200,7 +200,7 @@ _SEEN_BYTES = 16 * _SLOTS + 8 * _PIECE + 16 * _MOST_COPIES
 
 
 @part
-def _slot_of(red: float, green: float, blue: float) -> int:
+def _slot_of(red: float, green: float, blue: float) -> np.int64:
     """The slot of a colour among those that were seen last: a hash of its bits."""
     total = np.int64(np.float32(red).view(np.int32)) * 0x9E3779B1
     total += np.int64(np.float32(green).view(np.int32)) * 0x85EBCA77
