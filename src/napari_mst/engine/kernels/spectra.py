@@ -239,8 +239,8 @@ def estimate_spectra(
     numbers = floats(scratch + _SEEN_BYTES, _NUMBERS)
     rows = scratch + _SEEN_BYTES + _NUMBERS * _FLOAT_BYTES
     new = copied = 0
-    for slot in range(_SLOTS):
-        seen[2 * slot] = -1
+    for index in range(_SLOTS):
+        seen[2 * index] = -1
     for y in range(out.height):
         for x in range(out.width):
             here = photo.address + y * photo.row + x * _FLOAT_BYTES
