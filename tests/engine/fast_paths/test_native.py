@@ -352,7 +352,9 @@ def add(number: int) -> int:
 def called(tmp_path: Path) -> Callable[[int], tuple[str, str]]:
     """The result of a kernel that adds a step, in a fresh process, and whether that took numba."""
     (tmp_path / "caller.py").write_text(KERNEL)
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    # Python's own bytecode is taken again if a file changes within a second but keeps its size.
+    kept_here = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | kept_here
 
     def call(step: int) -> tuple[str, str]:
         (tmp_path / "callee.py").write_text(CALLEE.format(step))
