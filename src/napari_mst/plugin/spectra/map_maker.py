@@ -1,7 +1,7 @@
 """Makes maps of a cube as layers: which map, its number and its formula, run and cancel."""
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle
@@ -148,6 +148,7 @@ class MapMaker:
         # The notes of the chosen map, by the layers of the cubes that it was made of.
         self._notes = WeakKeyDictionary[Layer, str]()
         self._source_ref: weakref.ref[Image] | None = None
+        self._selected_ref: Callable[[], Image | None] = ignore
         self.choose(next(iter(MAPS)))
 
     # ------------------------------------------------------------ what is chosen
@@ -182,8 +183,14 @@ class MapMaker:
         self._model.publish()
 
     def follow_selection(self) -> None:
-        """Take the cube that a person has just selected as the source."""
-        self._source_ref = None
+        """Take the cube that a person has just selected as the source.
+
+        A picture that comes to the cube is selected for a moment, which changes nothing.
+        """
+        selected = active_cube_layer(self._model.viewer)
+        if selected is not self._selected_ref():
+            self._selected_ref = ignore if selected is None else weakref.ref(selected)
+            self._source_ref = None
 
     @property
     def _cube(self) -> SpectralCube | None:
