@@ -170,3 +170,29 @@ def test_the_page_follows_the_slider_and_goes_back(
     until(lambda: "changes by 0.0%" in page.text.text())
     dock.tabs.setCurrentIndex(0)
     assert not page.state.is_on
+
+
+def test_photos_lend_their_matrices_in_the_list_of_weights(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    dock.form.card = BUNDLED
+    assert dock.start(recording_order, dock.form)
+    done(dock, qtbot)
+    page = dock.what_if
+    lent = np.full((20, 30, 3), (250, 60, 10), np.uint8)
+    other = viewer.add_image(lent, rgb=True, name="sunset")
+    own = [page.weights.itemText(index) for index in range(page.weights.count())]
+    assert own[-1] == "those of sunset"
+    assert "those of photo" not in own
+    page.weights.setCurrentIndex(page.weights.count() - 1)
+    assert page.state.other is other
+    assert page.state.weights == "kept"
+    # A photo that comes or goes leaves the choice as it is.
+    viewer.add_image(lent, rgb=True, name="dune")
+    assert page.weights.currentText() == "those of sunset"
+    page.weights.setCurrentIndex(1)
+    viewer.layers.remove("dune")
+    assert (page.state.other, page.state.weights) == (None, "all equal")
+    page.weights.setCurrentIndex(page.weights.count() - 1)
+    viewer.layers.remove("sunset")
+    assert (page.state.other, page.state.weights) == (None, "kept")

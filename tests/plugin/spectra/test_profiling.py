@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Shapes
+from napari.utils.theme import get_theme
 from pytestqt.qtbot import QtBot
+from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in
@@ -122,7 +124,15 @@ def test_the_page_draws_and_saves_the_line(
     np.testing.assert_allclose(dock.chart.curve.yData, make_cube().data[15, 5, 5:26], rtol=1e-5)
     path = tmp_path / f"profile{suffix}"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    cube_viewer.theme = "dark"
     dock.save_button.click()
     assert path.stat().st_size > 1000
+    if suffix == ".png":
+        saved = QImage(str(path))
+        # The numbers of the axis at the left: dark on white under any theme.
+        column = [saved.pixelColor(x, y).lightness() for x in range(150) for y in range(300)]
+        assert max(column) == 255
+        assert min(column) < 100
+    assert dock.chart.value.textPen().color().name() == get_theme("dark").text.as_hex()
     dock.chart.wavelength_clicked.emit(448.0)
     assert cube_viewer.dims.point[0] == 450

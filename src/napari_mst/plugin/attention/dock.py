@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QPushButton,
     QTabWidget,
     QToolButton,
@@ -60,19 +61,19 @@ from napari_mst.plugin.reconstruct.form import NO_PHOTO, ReconstructionForm
 from napari_mst.plugin.reconstruct.sections import RowsWidget
 from napari_mst.plugin.reconstruct.setting_rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.spectra.menus import SUFFIXES, save_picture
+from napari_mst.plugin.spectra.menus import SUFFIXES, save_as_printed
 from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill, let_shrink
 
 RUNS_HINT = (
-    "The recorded runs; every run of the reconstruction dock is among them. "
-    "A region has a separate attention. "
-    "For the mean of eight flips and transposes, it is the attention of the photo as it is."
+    "The recorded runs; every run of the page Photo is among them. A region has a separate "
+    "attention. For the mean of eight flips and transposes, it is that of the photo as it is."
 )
 RECORD_HINT = "Run the photo once: the matrices of all blocks appear here."
 OPEN_HINT = "Open saved matrices, to compare with them."
-SAVE_HINT = "Save all matrices of this run with its maps (.npz), or the matrices as a table (.csv)."
+SAVE_HINT = "Save the run with its maps (.npz), its matrices (.csv), or this page (.png, .svg)."
+FILE_HINT = "Save the matrices or the pictures of this run, or open saved matrices to compare."
 CANCEL_HINT = "Stop the run; nothing is left of it."
 STEPS_HINT = "Run the photo up to this block, and show what its head does, step by step."
 FORMULAS_HINT = "Show each step with its formula, in place of the story in six pictures."
@@ -120,10 +121,14 @@ class AttentionDock(Dock):
         self.model = shared(self.viewer, new_attention_model)
         self.probe = PixelProbe(self.viewer, self.workspace, self.model, self.form)
         self.rows = RowsWidget(self.form, PHOTO_ROW, *MODEL_ROWS)
-        self.runs = QComboBox(placeholderText="no run yet: press Record", toolTip=RUNS_HINT)
+        self.runs = QComboBox(toolTip=RUNS_HINT)
         self.record_button = _button("Record", RECORD_HINT, self.start, recording_order, self.form)
-        self.open_button = _button("Open ...", OPEN_HINT, self._ask_to_open)
-        self.save_button = _button("Save ...", SAVE_HINT, self._ask_to_save)
+        self.file_button = QPushButton("File", toolTip=FILE_HINT)
+        files = QMenu(self.file_button, toolTipsVisible=True)
+        files.addAction("Open ...", calling(self._ask_to_open)).setToolTip(OPEN_HINT)
+        self.save_entry = files.addAction("Save ...", calling(self._ask_to_save))
+        self.save_entry.setToolTip(SAVE_HINT)
+        self.file_button.setMenu(files)
         self.text = Paragraph()
         self.schematic = Schematic()
         self.matrices = MatrixPage()
@@ -132,9 +137,7 @@ class AttentionDock(Dock):
             "What does each head do?", EFFECTS_HINT, self.start, shares_order
         )
         self.layers = QComboBox(toolTip=f"{LAYERS_HINT} {FEATURES.tooltip}")
-        self.steps_button = _button(
-            "Show the steps of this head", STEPS_HINT, self.start, steps_order
-        )
+        self.steps_button = _button("Show the steps", STEPS_HINT, self.start, steps_order)
         self.formulas_button = QPushButton("Formulas", checkable=True, toolTip=FORMULAS_HINT)
         self.steps = Pictures("The steps of attention", 160)
         self.what_if = WhatIfPage(WhatIf(self.viewer, self.model, partial(start, is_listed=False)))
@@ -150,9 +153,10 @@ class AttentionDock(Dock):
     def _lay_out(self) -> None:
         for box in (self.runs, self.layers):
             let_shrink(box, LETTERS)
+        self.effects_text.setText(BARS)
         maps, steps = QWidget(), QWidget()
         part = fill(QHBoxLayout(), QLabel("Maps of the part"), self.layers, stretched=self.layers)
-        fill(QVBoxLayout(maps), self.maps, part, stretched=self.maps)
+        fill(QVBoxLayout(maps), self.effects_button, self.maps, part, stretched=self.maps)
         scrolled = ScrolledPage(self.steps)
         above = fill(QHBoxLayout(), self.steps_button, self.formulas_button)
         fill(QVBoxLayout(steps), above, scrolled, stretched=scrolled)
@@ -165,20 +169,18 @@ class AttentionDock(Dock):
         fill(QHBoxLayout(corner), self.full_button, HelpButton("attention.md", HELP_HINT))
         self.tabs.setCornerWidget(corner)
         content = QWidget()
-        effects = (self.effects_button, self.effects_text)
-        layout = fill(
+        runs = self.record_button, self.runs, self.file_button
+        fill(
             QVBoxLayout(content),
             self.form_fold,
-            fill(QHBoxLayout(), self.record_button, self.open_button, self.save_button),
-            self.runs,
+            fill(QHBoxLayout(), *runs, stretched=self.runs),
             self.schematic,
-            fill(QHBoxLayout(), *effects, stretched=self.effects_text),
+            self.effects_text,
             self.text,
             self.tabs,
             self.bar,
             stretched=self.tabs,
-        )
-        layout.setContentsMargins(3, 4, 3, 4)
+        ).setContentsMargins(3, 4, 3, 4)
         self._open_pages(has_run=False)
         self.page = ScrolledPage(content)
         fill(QVBoxLayout(self), self.page)
@@ -259,6 +261,7 @@ class AttentionDock(Dock):
         fill(QVBoxLayout(whole), self.page)
         whole.finished.connect(calling(self._leave_screen))
         self.full_button.hide()
+        whole.setGeometry(self.screen().geometry())  # not every window manager does it
         whole.showFullScreen()
 
     def _leave_screen(self) -> None:
@@ -282,7 +285,7 @@ class AttentionDock(Dock):
         pictures = [part for part in self.findChildren(Pictures) if part.isVisible()]
         if not pictures or not pictures[0].pictures:
             raise AttentionError(NO_FIGURE)
-        save_picture(pictures[0].scene(), pictures[0].size(), Path(path))
+        save_as_printed(pictures[0], self.viewer, Path(path))
 
     def subtract(self) -> None:
         """Show the difference of the two selected maps."""
@@ -323,8 +326,7 @@ class AttentionDock(Dock):
         self.probe.choose(self.pixel.kind, self.pixel.h.value() or None)
 
     def _ask_to_open(self) -> None:
-        kinds = "Attention (*.npz)"
-        path, _ = QFileDialog.getOpenFileName(self, "Open attention", "", kinds)
+        path, _ = QFileDialog.getOpenFileName(self, "Open attention", "", "Attention (*.npz)")
         if path:
             with reported():
                 self.open(path)
@@ -335,7 +337,7 @@ class AttentionDock(Dock):
         if path:
             is_figure = Path(path).suffix.lower() in SUFFIXES
             with reported():
-                self.save_figure(path) if is_figure else self.save(path)
+                (self.save_figure if is_figure else self.save)(path)
 
     # ------------------------------------------------------------------------ what is drawn
 
@@ -374,9 +376,8 @@ class AttentionDock(Dock):
             self.layers.clear()
             self.layers.addItems(head.recording.record.layers)
             self.layers.setCurrentText(layer)
-            shares = self.model.shares
-            self.schematic.choose(head.recording.record, (head.block, head.head), shares)
-            self.effects_text.setText(BARS if shares else "")
+            self.schematic.choose(head.recording.record, (head.block, head.head), self.model.shares)
+            self.what_if.show_photos(self.viewer)
             self._draw_channels()
         self._show_state(self.workspace.state)
 
@@ -407,13 +408,14 @@ class AttentionDock(Dock):
         has_matrices = head is not None and head.matrices is not None
         self.maps.enable(state.is_idle, has_matrices)
         self.steps_button.setEnabled(state.is_idle and has_matrices)
-        whenever_idle = self.effects_button, self.layers, self.record_button
-        for button in (*whenever_idle, self.pixel.denoise_button):
-            button.setEnabled(state.is_idle)
-        self.save_button.setEnabled(has_run)
+        buttons = self.effects_button, self.record_button, self.pixel.denoise_button
+        for part in (*buttons, self.layers):
+            part.setEnabled(state.is_idle)
+        self.save_entry.setEnabled(has_run)
         self.matrices.compare_button.setEnabled(has_matrices)
-        for part in (self.schematic, self.effects_button, self.effects_text, self.runs):
-            part.setVisible(has_run)
+        self.schematic.setVisible(has_run)
+        self.runs.setVisible(has_run)
+        self.effects_text.setVisible(bool(self.model.shares))
         if self.tabs.isTabVisible(0) != has_run:
             self._open_pages(has_run=has_run)
         self.bar.show_state(state)

@@ -1,14 +1,17 @@
-"""The list of the maps of attention: a picture of each that was made, and its name."""
+"""The list of the maps of attention: the picture of each that was made, else its colours."""
 
 from typing import Any
 
 import numpy as np
 from napari.layers import Image
+from napari.utils.colormaps import ensure_colormap
 from qtpy.QtCore import QSize, Qt, Signal
 from qtpy.QtGui import QIcon, QImage, QPixmap
 from qtpy.QtWidgets import QListWidget, QListWidgetItem
 
 from napari_mst.attention.overlays import DIFFERENCE, EFFECT, OVERLAYS
+from napari_mst.base.arrays import Array
+from napari_mst.plugin.attention.attention_layers import SIGNED, UNSIGNED
 
 DIFFERENCE_HINT = (
     "Select two maps in napari's list of layers: the upper one less the lower one becomes a layer. "
@@ -18,6 +21,23 @@ FIRST = "attention"
 """The map that is listed first: what all heads of a block add to its features."""
 SIDE = 32
 """Pixels of the picture of a map."""
+
+
+def _colours(is_signed: bool) -> QIcon:
+    """Draw what stands for a map before it is made: its colours, from the least to the most."""
+    steps = np.linspace(0, 1, SIDE)
+    colours = ensure_colormap(SIGNED if is_signed else UNSIGNED).map(steps)
+    pixels = np.broadcast_to(np.rint(colours * 255).astype(np.uint8), (SIDE, SIDE, 4))
+    return _icon(pixels)
+
+
+def _icon(pixels: Array) -> QIcon:
+    """Make an icon of RGBA *pixels* (H, W, 4)."""
+    pixels = np.ascontiguousarray(pixels)
+    height, width = pixels.shape[:2]
+    image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
+    # The pixmap is a copy: the image has no pixels of its own.
+    return QIcon(QPixmap.fromImage(image.copy()))
 
 
 class MapList(QListWidget):
@@ -30,12 +50,11 @@ class MapList(QListWidget):
         self.setIconSize(QSize(SIDE, SIDE))
         self.setAccessibleName("Maps of attention")
         kinds = {kind.name: kind for kind in (*OVERLAYS.values(), EFFECT)}
-        blank = QPixmap(SIDE, SIDE)
-        blank.fill(Qt.GlobalColor.transparent)
+        colours = {is_signed: _colours(is_signed) for is_signed in (False, True)}
         self.rows: dict[str, QListWidgetItem] = {}
         for kind in (kinds.pop(FIRST), *kinds.values(), DIFFERENCE):
             title = f"{kind.title} of two maps" if kind is DIFFERENCE else kind.title
-            item = QListWidgetItem(QIcon(blank), title, self)
+            item = QListWidgetItem(colours[kind.is_signed], title, self)
             item.setToolTip(DIFFERENCE_HINT if kind is DIFFERENCE else kind.tooltip)
             item.setData(Qt.ItemDataRole.UserRole, kind.name)
             self.rows[kind.name] = item
@@ -53,11 +72,7 @@ class MapList(QListWidget):
         """Show the map *name* as napari's list shows its *layer*."""
         if name not in self.rows or not isinstance(layer, Image):
             return
-        pixels = np.ascontiguousarray(layer.thumbnail)
-        height, width = pixels.shape[:2]
-        image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
-        # The pixmap is a copy: the image has no pixels of its own.
-        self.rows[name].setIcon(QIcon(QPixmap.fromImage(image.copy())))
+        self.rows[name].setIcon(_icon(layer.thumbnail))
 
     def _on_clicked(self, item: QListWidgetItem) -> None:
         if item.flags() & Qt.ItemFlag.ItemIsEnabled:

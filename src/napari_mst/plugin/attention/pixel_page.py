@@ -229,7 +229,7 @@ class PixelPage(QWidget):
 
     def _draw(self) -> None:
         self.h.setVisible(self.kind != NETWORK)
-        self.denoise_button.setVisible(self.kind != NETWORK)
+        self.denoise_button.setVisible(self.kind == SIX)
         _, about = KINDS[self.kind]
         if self.kind == NETWORK:
             if self._head is None or self._between is None:

@@ -112,6 +112,13 @@ class WhatIf(ViewerHelper):
         model.head_changed.connect(self._on_head)
         self._head: RecordedHead | None = model.head
 
+    @property
+    def own_layer(self) -> Image | None:
+        """The layer of the chosen run, unless its other pages can lend their matrices."""
+        head = self._model.head
+        photo = None if head is None else head.recording.reference()
+        return None if photo is None or photo.index else photo.layer()
+
     def turn(self, is_on: bool) -> None:
         """Begin to compute, or stop and let go of the photos."""
         self.is_on = is_on

@@ -30,13 +30,9 @@ WEIGHTS = {
     "head equal": ("equal in this head", "Equal weights in the head that is chosen above."),
     "head silent": ("this head silent", "The head that is chosen above adds nothing."),
 }
-OTHER_HINT = (
-    "Take the matrices of another photo of the viewer, recorded with the same model, in place of "
-    "those of this one."
-)
-WEIGHTS_HINT = "The heads whose weights are replaced, and by what."
+OTHER_HINT = "The matrices of this photo, by the same model, in place of those of the photo itself."
+WEIGHTS_HINT = "The heads whose weights are replaced, and by what: also by those of another photo."
 RESET_HINT = "Go back to what the network does by itself."
-OWN = "this photo"
 REACH, STEP = 3, 10
 """Octaves of the temperature to each side, and steps of the slider in one."""
 AFTER = "#e8842a"
@@ -55,8 +51,7 @@ class WhatIfPage(QWidget):
         self.weights = ChoiceBox(toolTip=WEIGHTS_HINT)
         for value, (title, tip) in WEIGHTS.items():
             self.weights.add(title, value, tip)
-        self.other = ChoiceBox(toolTip=OTHER_HINT)
-        let_shrink(self.other, 8)
+        let_shrink(self.weights, 8)
         self.reset_button = QPushButton("Reset", toolTip=RESET_HINT)
         self.text, note = Paragraph(), Paragraph()
         note.setText(NOTE)
@@ -67,6 +62,7 @@ class WhatIfPage(QWidget):
         self.spectrum.setMinimumHeight(110)
         self.spectrum.setAccessibleName("Spectrum before and after")
         self.curves = [self.spectrum.plot(), self.spectrum.plot(pen=pg.mkPen(AFTER, width=2))]
+        chosen = self.weights, self.reset_button
         fill(
             QVBoxLayout(self),
             fill(
@@ -76,8 +72,7 @@ class WhatIfPage(QWidget):
                 self.number,
                 stretched=self.temperature,
             ),
-            fill(QHBoxLayout(), QLabel("Weights"), self.weights, self.reset_button),
-            fill(QHBoxLayout(), QLabel("Matrices of"), self.other, stretched=self.other),
+            fill(QHBoxLayout(), QLabel("Weights"), *chosen, stretched=self.weights),
             self.text,
             self.pictures,
             self.spectrum,
@@ -86,39 +81,44 @@ class WhatIfPage(QWidget):
         )
         self.temperature.valueChanged.connect(calling(self._choose))
         self.weights.currentIndexChanged.connect(calling(self._choose))
-        self.other.currentIndexChanged.connect(calling(self._choose))
         self.reset_button.clicked.connect(calling(self.reset))
         self.pictures.clicked.connect(state.pick)
         self._write_number()
 
     def reset(self) -> None:
         """Choose what the network does by itself."""
-        for part in (self.temperature, self.weights, self.other):
-            with QSignalBlocker(part):
-                part.setValue(0) if part is self.temperature else part.setCurrentIndex(0)
+        with QSignalBlocker(self.temperature), QSignalBlocker(self.weights):
+            self.temperature.setValue(0)
+            self.weights.setCurrentIndex(0)
         self._choose()
 
     def _choose(self) -> None:
-        found = self.other.currentData()
+        # A kind of weights, or a reference to the photo that lends its matrices.
+        chosen = self.weights.currentData()
+        is_kind = isinstance(chosen, str)
         self._write_number()
         self.state.choose(
             temperature=2.0 ** (self.temperature.value() / STEP),
-            weights=self.weights.currentData(),
-            other=None if found is None else found(),
+            weights=chosen if is_kind else "kept",
+            other=None if is_kind else chosen(),
         )
 
     def _write_number(self) -> None:
         self.number.setText(f"{2.0 ** (self.temperature.value() / STEP):.2f}")
 
     def show_photos(self, viewer: ViewerModel) -> None:
-        """List the photos of *viewer*; one that is gone is no longer chosen."""
-        with QSignalBlocker(self.other):
-            self.other.clear()
-            self.other.add(OWN, None, "The matrices of the photo itself.")
+        """List the photos of *viewer* that can lend matrices; one that is gone is not chosen."""
+        kind, own = self.weights.currentIndex(), self.state.own_layer
+        with QSignalBlocker(self.weights):
+            while self.weights.count() > len(WEIGHTS):
+                self.weights.removeItem(len(WEIGHTS))
+            self.weights.setCurrentIndex(kind if kind < len(WEIGHTS) else 0)
             for layer in photo_layers(viewer):
-                self.other.add(layer.name, weakref.ref(layer), layer.name)
+                if layer is own:
+                    continue
+                self.weights.add(f"those of {layer.name}", weakref.ref(layer), OTHER_HINT)
                 if layer is self.state.other:
-                    self.other.setCurrentIndex(self.other.count() - 1)
+                    self.weights.setCurrentIndex(self.weights.count() - 1)
         self._choose()
 
     def show_view(self, view: WhatIfView) -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakMethod
 
-from napari.utils.theme import Theme
+from napari.components import ViewerModel
+from napari.utils.theme import Theme, get_theme
 from qtpy.QtCore import QPoint, QRect, QRectF, QSize, Qt
 from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
@@ -198,6 +199,28 @@ def save_picture(scene: QGraphicsScene, size: QSize, path: Path) -> None:
         painter.end()
         if suffix == ".png" and not image.save(str(temporary), "PNG"):
             raise SaveError(f"{path.name[:60]!r} could not be written. Choose another folder.")
+
+
+class Printable(Protocol):
+    """A plot that can take on the colours of a theme."""
+
+    def scene(self) -> QGraphicsScene:
+        """Return the scene that Qt draws."""
+
+    def size(self) -> QSize:
+        """Return the size on the screen."""
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take on the colours of a napari theme."""
+
+
+def save_as_printed(plot: Printable, viewer: ViewerModel, path: Path) -> None:
+    """Save *plot* dark on white, whatever the theme of *viewer* is; see `save_picture`."""
+    plot.set_theme(get_theme("light"))
+    try:
+        save_picture(plot.scene(), plot.size(), path)
+    finally:
+        plot.set_theme(get_theme(viewer.theme))
 
 
 class SpectraMenus:

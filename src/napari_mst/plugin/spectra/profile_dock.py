@@ -22,7 +22,7 @@ from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
-from napari_mst.plugin.spectra.menus import SUFFIXES, save_picture
+from napari_mst.plugin.spectra.menus import SUFFIXES, save_as_printed
 from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.profiling import NO_LINE, spectrogram
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
@@ -163,7 +163,7 @@ class ProfileDock(ModelDock):
             return
         with self.model.reported():
             if Path(path).suffix.lower() in SUFFIXES:
-                save_picture(self.chart.scene(), self.chart.size(), Path(path))
+                save_as_printed(self.chart, self.viewer, Path(path))
             else:
                 self.profile.save(path)
 

@@ -24,7 +24,7 @@ from napari_mst.analysis.scatter import CELLS, Scatter
 from napari_mst.base.arrays import Codes
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.gating import Highlight
-from napari_mst.plugin.spectra.menus import PICTURES, save_picture
+from napari_mst.plugin.spectra.menus import PICTURES, save_as_printed
 from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
@@ -102,6 +102,7 @@ class ScatterPlot(pg.GraphicsLayoutWidget):
         self._ink = "#ffffff"
         self._drawn: tuple[Any, ...] = ()
         self._shown: Scatter | None = None
+        self._highlights: Sequence[Highlight] = ()
         self.ci.layout.setSpacing(0)
         self.addItem(self.left, 0, 0)
         self.addItem(self.view, 0, 1)
@@ -128,9 +129,12 @@ class ScatterPlot(pg.GraphicsLayoutWidget):
             axis.setTextPen(self._ink)
         self.spot.setPen(pg.mkPen(theme.icon.as_hex(), width=2))
         self.view.set_ink(self._ink)
+        if self.image.isVisible():
+            self.show_scatter(self._shown, self._highlights)
 
     def show_scatter(self, found: Scatter | None, highlights: Sequence[Highlight]) -> None:
         """Draw *found* and the densities of picks and regions over it; nothing for None."""
+        self._highlights = highlights
         self.image.setVisible(found is not None)
         if found is None:
             return
@@ -226,7 +230,7 @@ class ScatterDock(ModelDock):
         path, _ = QFileDialog.getSaveFileName(self, "Save scatter", "scatter.png", PICTURES)
         if path:
             with self.model.reported():
-                save_picture(self.scatter.scene(), self.scatter.size(), Path(path))
+                save_as_printed(self.scatter, self.viewer, Path(path))
 
     # ------------------------------------------------------------ drawing
 
