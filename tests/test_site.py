@@ -34,9 +34,15 @@ class Server(SimpleHTTPRequestHandler):
     }
 
     missing: str = ""
+    headers_of_all: tuple[tuple[str, str], ...] = ()
 
     def log_message(self, *_: object) -> None:
         pass
+
+    def end_headers(self) -> None:
+        for header in self.headers_of_all:
+            self.send_header(*header)
+        super().end_headers()
 
     def do_GET(self) -> None:
         if self.missing and self.path.endswith(self.missing):
@@ -45,13 +51,22 @@ class Server(SimpleHTTPRequestHandler):
             super().do_GET()
 
 
+ISOLATED = (
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Embedder-Policy", "require-corp"),
+)
+"""With these headers a browser lets threads share memory."""
+
+
 @pytest.fixture
 def downloads(tmp_path: Path) -> Path:
     return tmp_path
 
 
 @contextmanager
-def opened(downloads: Path, missing: str = "") -> Iterator[Any]:
+def opened(
+    downloads: Path, missing: str = "", headers: tuple[tuple[str, str], ...] = ()
+) -> Iterator[Any]:
     """A browser that has opened the page from a server without the file *missing*."""
     if not (SITE / "try" / "tables.json").exists():
         pytest.skip("the site is not built: make docs")
@@ -68,7 +83,7 @@ def opened(downloads: Path, missing: str = "") -> Iterator[Any]:
     if chromium and driver:
         options.binary_location = chromium
     service = webdriver.ChromeService(driver) if driver else None
-    handler = type("Serving", (Server,), {"missing": missing})
+    handler = type("Serving", (Server,), {"missing": missing, "headers_of_all": headers})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(SITE))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser = webdriver.Chrome(options=options, service=service)
@@ -275,6 +290,22 @@ def test_transparent_pixels_are_unknown(page: Any, downloads: Path, tmp_path: Pa
     click(page, 7, 12, 20, 30)
     wait(page, lambda: "transparent, so its spectrum is unknown" in text(page, "readout"))
     assert not page.find_elements("css selector", "#kept li")
+
+
+def test_threads_of_a_page_that_is_isolated_give_the_same_numbers(downloads: Path) -> None:
+    with opened(downloads, headers=ISOLATED) as page:
+        wait(page, lambda: "Nothing left this computer" in text(page, "status"))
+        assert page.execute_script("return crossOriginIsolated")
+        targets = page.execute_cdp_cmd("Target.getTargets", {})["targetInfos"]
+        of_network = next(each["targetId"] for each in targets if "worker.js" in each["url"])
+        threads = 1 + sum(each.get("parentId") == of_network for each in targets)
+        assert threads == min(4, page.execute_script("return navigator.hardwareConcurrency"))
+        page.find_element("id", "envi").click()
+        cube = expected()
+        files = [downloads / name for name in ("cube.hdr", "cube.img")]
+        wait(page, lambda: all(file.exists() for file in files))
+        wait(page, lambda: files[1].stat().st_size == cube.data.size * 4)
+    np.testing.assert_allclose(nm.read_cube(files[0]).data, cube.data, atol=1e-4)
 
 
 @pytest.mark.parametrize(

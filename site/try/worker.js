@@ -9,7 +9,8 @@ settle(wasm);
 const sessions = new Map();
 
 function settle(ort) {
-  ort.env.wasm.numThreads = 1; // more need headers that few servers send
+  // Threads share memory, which a browser allows only where the server sends headers that isolate the page.
+  ort.env.wasm.numThreads = self.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
   ort.env.wasm.wasmPaths = "./";
 }
 
