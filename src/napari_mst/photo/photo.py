@@ -369,20 +369,20 @@ class Photo:
         factor = max(math.sqrt(rows * columns / pixels), 1.0)
         row_edges = pixel_edges(rows, factor)
         column_edges = pixel_edges(columns, factor)
-        rows_of_sums = []
-        for top, bottom in pairwise(row_edges):
+        small = len(row_edges) - 1, len(column_edges) - 1
+        encoded = np.empty((len(self.pixels), *small), np.float32)
+        weights = np.empty(small)
+        # Row by row, since memory of all sums at once would stay with the process through a run.
+        for row, (top, bottom) in enumerate(pairwise(row_edges)):
             progress.check()
-            rows_of_sums.append(self._weighted_sums(top, bottom, column_edges))
-        sums = np.stack(rows_of_sums, axis=1)
-        weights = sums[-1]
-        means = sums[:-1] / np.where(weights > 0, weights, 1)
-        encoded = linear_to_srgb(means) if self.encoding == "srgb" else means
-        row_step = rows / (len(row_edges) - 1)
-        column_step = columns / (len(column_edges) - 1)
+            *sums, weights[row] = self._weighted_sums(top, bottom, column_edges)
+            means = np.array(sums) / np.where(weights[row] > 0, weights[row], 1)
+            encoded[:, row] = linear_to_srgb(means) if self.encoding == "srgb" else means
+        row_step, column_step = rows / small[0], columns / small[1]
         place = self.georeference
         return replace(
             self,
-            pixels=encoded.astype(np.float32),
+            pixels=encoded,
             full_scale=1.0,
             valid=None if self.valid is None else weights > 0,
             georeference=place.scaled(row_step, column_step) if place else None,
