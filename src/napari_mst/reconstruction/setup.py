@@ -253,7 +253,7 @@ def _check_denoise(denoise: Denoise) -> None:
         return
     raise DenoisingError(
         f"Expected denoise 'auto', 'off' or a number above 0, got {denoise!r:.40}. "
-        "Give 1.2 for what 'auto' does to noisy photos."
+        "Give 1 for what 'auto' does to noisy photos."
     )
 
 
