@@ -25,7 +25,7 @@ from napari_mst.reconstruction.preparing import PREVIEW_PIXELS
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 KINDS = ("float32", "bfloat16", "float64", "ensemble", "region", "preview", "file", "colours")
-MODELS = ("mstpp-srgb", "pixelwise-srgb", "published")
+MODELS = ("mstpp-photo", "mstpp-srgb", "pixelwise-srgb", "published")
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
         "--pixels", nargs="+", type=int, default=[60_000, 120_000, 250_000, 1_000_000, 4_000_000]
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS[:2])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS[:3])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args()
     cases = [
