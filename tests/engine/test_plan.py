@@ -117,7 +117,7 @@ def test_what_follows_a_run_through_a_file_is_planned_as_well() -> None:
         for after in (0, 200_000_000)
     ]
     assert [plan.place for plan in plans] == ["file", "file"]
-    assert plans[0].memory < plans[1].memory == 200_000_000
+    assert plans[0].memory < 200_000_000 < plans[1].memory < 200_000_000 + plans[0].memory
 
 
 @pytest.mark.parametrize("is_allocated_ahead", [True, False])
@@ -302,7 +302,7 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
         pytest.param("torch", "mstpp-srgb", "float32", False, (1500, 2000), marks=pytest.mark.slow),
     ],
 )
-def test_the_plan_is_within_a_fifth_of_the_measured_peak(
+def test_the_plan_is_at_least_the_measured_peak_and_a_quarter_more_at_most(
     executor: str, model: Any, precision: Any, is_ensemble: Any, size: Any
 ) -> None:
     if precision not in choose_device("cpu").precisions:
@@ -321,4 +321,6 @@ def test_the_plan_is_within_a_fifth_of_the_measured_peak(
     ]
     # What the process holds before the run differs from one to the next, on a busy machine by more.
     runs = [subprocess.run(case, capture_output=True, text=True, check=True) for _ in range(3)]
-    assert 0.8 < np.median([float(done.stdout) for done in runs]) < 1.2
+    ratio = np.median([float(done.stdout) for done in runs])
+    least = 1 if executor == "numba" else 0.8
+    assert least <= ratio < 1.25

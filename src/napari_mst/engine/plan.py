@@ -72,17 +72,18 @@ _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 # What compiled kernels take: up to so many pixels, bytes of all threads together and of each. They
 # grow with the photo, because more memory stays mapped in a long run.
 _COMPILED_BYTES = (
-    (80_000, 4 << 20, 4 << 20),
+    (80_000, 6 << 20, 4 << 20),
     (130_000, 6 << 20, 8 << 20),
     (200_000, 8 << 20, 10 << 20),
-    (800_000, 12 << 20, 16 << 20),
-    (math.inf, 24 << 20, 32 << 20),
+    (400_000, 12 << 20, 16 << 20),
+    (3_000_000, 24 << 20, 32 << 20),
+    (math.inf, 40 << 20, 32 << 20),
 )
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these bytes were measured
 
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast path
 _PLAIN_PIXELS = 1 << 14  # of the tiles for which that was measured, with their halo
-_POINTWISE_BYTES = 9.4  # for every value a pixel of the rows that a thread has in work
+_POINTWISE_BYTES = 13  # for every value a pixel of the rows that a thread has in work
 
 # Some operations of MPS fail on larger tensors: github.com/pytorch/pytorch/issues/149325.
 _MPS_BYTES = 1 << 32
@@ -290,8 +291,8 @@ def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
         of_threads = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT
         working = of_threads + of_rows + whole
         fewer = threads if threads < most else 0
-        # The work after the run may take more than the run itself.
-        in_memory = max(working, job.after)
+        # The work after the run may take more than the run itself, half of which stays mapped.
+        in_memory = max(working, job.after and job.after + of_threads // 2)
         in_all = max(most_kept + working, job.result + job.total + job.after)
         yield Plan("device", job.precision, memory=in_all, threads=fewer)
         yield Plan("file", job.precision, memory=in_memory, disk=kept, threads=fewer)
