@@ -253,7 +253,8 @@ def kill(count: int, side: int, workers: int, total: int) -> dict[str, float]:
         folder.mkdir()
         room.mkdir()
         photos_in(folder, count, side)
-        subprocess.run(command(folder, cubes, 0), check=True, capture_output=True)
+        # The history says how many threads a run has, so the number of workers is the same.
+        subprocess.run(command(folder, cubes, workers), check=True, capture_output=True)
         expected = {file.name: file.read_bytes() for file in cubes.iterdir()}
         while len(killed) < total:
             shutil.rmtree(cubes)
@@ -274,8 +275,14 @@ def kill(count: int, side: int, workers: int, total: int) -> dict[str, float]:
             # A run that finds nothing to do takes away what killed ones have left.
             subprocess.run(command(folder, cubes, workers), check=True, capture_output=True)
             batches += 1
-            if {file.name: file.read_bytes() for file in cubes.iterdir()} != expected:
-                raise SystemExit("Expected the cubes of an undisturbed run, got others.")
+            found = {file.name: file.read_bytes() for file in cubes.iterdir()}
+            if found != expected:
+                others = sorted(
+                    name
+                    for name in found.keys() | expected.keys()
+                    if found.get(name) != expected.get(name)
+                )
+                raise SystemExit(f"Expected the cubes of an undisturbed run, got other {others}.")
             left = {file.name for file in room.rglob("*") if file.is_file()} - LOCKS_OF_DASK
             if left or stamps(cubes) != there:
                 raise SystemExit(f"Expected no other file, got {left}, or cubes made twice.")
