@@ -60,7 +60,6 @@ def test_a_copy_or_a_type_is_given_where_it_is_asked_for() -> None:
         a_cube().__array__(np.float64, copy=False)
 
 
-@pytest.mark.filterwarnings("error")
 def test_lazy_data_are_read_for_numpy_and_never_without_a_copy() -> None:
     dask = pytest.importorskip("dask.array")
     cube = a_cube(data=dask.from_array(DATA, chunks=(2, 3, 4)))
