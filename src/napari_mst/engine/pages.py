@@ -12,7 +12,7 @@ import numpy as np
 from napari_mst.base.arrays import Codes
 
 HAS_PAGES = hasattr(mmap, "MADV_HUGEPAGE")
-"""Whether the system, Linux, lets a program ask for large pages and give parts of memory back."""
+"""True on Linux, where a program can ask for large pages and give parts of memory back."""
 
 _PAGE = 2 << 20  # bytes of a large page
 

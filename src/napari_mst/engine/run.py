@@ -92,7 +92,7 @@ def execute(
 
 
 def settings_of(program: Program, device: Any) -> AbstractContextManager[None]:
-    """What torch needs to run *program* on *device*: nothing where NumPy holds its weights."""
+    """The settings of torch under which *program* runs on *device*; none where it runs in NumPy."""
     if is_numpy(program):
         return nullcontext()
     from napari_mst.engine.tensors import inferring
@@ -284,7 +284,7 @@ class Execution:
         return [within(window, have, values) for window in windows if min(window.size) > 0]
 
     def _statistic(self, name: str) -> Callable[[Any], Any]:
-        """What makes the statistic of a map: a kernel, of arrays, or torch."""
+        """The function that computes the statistic of a map: a kernel for arrays, or torch's."""
         statistic = cast("Callable[[Any], Any]", self._program.writer(name).statistic)
         kernel = compiled_statistic(statistic, self._device, self._dtypes[name])
         if kernel is not None:

@@ -147,18 +147,22 @@ def test_a_large_photo_is_looked_at_roughly_first_and_refined_when_nothing_else_
     np.testing.assert_allclose(seen[-1].spectra[1], exact, atol=2e-5)
 
 
-def test_the_page_follows_the_slider_and_goes_back(
-    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
-) -> None:
+@pytest.fixture
+def recorded(dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot) -> AttentionDock:
+    """A dock with a run of the bundled model over the photo of *viewer*."""
     dock.form.card = BUNDLED
     assert dock.start(recording_order, dock.form)
     done(dock, qtbot)
-    page = dock.what_if
+    return dock
+
+
+def test_the_page_follows_the_slider_and_goes_back(recorded: AttentionDock, qtbot: QtBot) -> None:
+    page = recorded.what_if
 
     def until(found: Callable[[], bool]) -> None:
         qtbot.waitUntil(found, timeout=120_000)
 
-    dock.tabs.setCurrentWidget(page)
+    recorded.tabs.setCurrentWidget(page)
     until(lambda: "changes by 0.0%" in page.text.text())
     page.temperature.setValue(page.temperature.maximum())
     until(lambda: "changes by 0.0%" not in page.text.text())
@@ -168,17 +172,14 @@ def test_the_page_follows_the_slider_and_goes_back(
     assert not np.allclose(before, after, atol=1e-5)
     page.reset_button.click()
     until(lambda: "changes by 0.0%" in page.text.text())
-    dock.tabs.setCurrentIndex(0)
+    recorded.tabs.setCurrentIndex(0)
     assert not page.state.is_on
 
 
 def test_photos_lend_their_matrices_in_the_list_of_weights(
-    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+    recorded: AttentionDock, viewer: ViewerModel
 ) -> None:
-    dock.form.card = BUNDLED
-    assert dock.start(recording_order, dock.form)
-    done(dock, qtbot)
-    page = dock.what_if
+    page = recorded.what_if
     lent = np.full((20, 30, 3), (250, 60, 10), np.uint8)
     other = viewer.add_image(lent, rgb=True, name="sunset")
     own = [page.weights.itemText(index) for index in range(page.weights.count())]

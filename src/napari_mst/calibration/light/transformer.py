@@ -36,7 +36,7 @@ class LightTransformer:
         self.size = int(patches**0.5) * self._patch
 
     def seen(self, photos: Singles) -> EncodedPhotos:
-        """What it makes of photos (N, channels, size, size)."""
+        """The output of the network for photos (N, channels, size, size)."""
         own = self._weights
         tokens = self._linear("patch_embed.proj", self._patches(photos)) + own["pos_embed"][:, 1:]
         first = np.broadcast_to(

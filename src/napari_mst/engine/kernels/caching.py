@@ -39,7 +39,7 @@ class CompiledPart:
 
     @functools.cached_property
     def compiled(self) -> Any:
-        """What numba knows it as."""
+        """The function as numba calls it from compiled code."""
         return self._make()
 
     def __call__(self, *given: Any) -> Any:

@@ -254,7 +254,7 @@ fused = CompiledPart(_fused)
 
 
 def _array_of(number: str) -> Any:
-    """What makes the array of a count of *number*s at an address."""
+    """A function that takes an address and a count, and returns the array of *number*s there."""
     from numba import types
     from numba.core.cgutils import pack_array
     from numba.extending import intrinsic

@@ -1,4 +1,4 @@
-"""What is known of the kernels from one process to the next: their code, and that it is right.
+"""Kernels on disk, for later processes: their machine code, and a mark that it was right.
 
 Nothing here imports numba, which takes longer than the kernels of a small photo.
 """
@@ -63,7 +63,7 @@ def places(name: str, folder: Path, *facts: object) -> Iterator[Path]:
 
 
 def read(files: Iterator[Path]) -> bytes | None:
-    """What one of these *files* holds; None if none is there and whole."""
+    """The content of the first of these *files* that is there and whole; None if none is."""
     for path in files:
         with suppress(OSError):
             content = path.read_bytes()

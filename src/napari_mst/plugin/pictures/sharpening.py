@@ -26,7 +26,7 @@ AT_A_TIME = 4
 
 
 Source = Level | LateBands
-"""What napari draws, and misses parts of."""
+"""Numbers that napari draws while parts of them are still missing."""
 
 
 class Sharpener(ViewerHelper):
@@ -86,7 +86,7 @@ class Sharpener(ViewerHelper):
 
 
 def _source_of(layer: Any) -> Source | None:
-    """What *layer* misses parts of: its finest level, which in a picture has its colours last."""
+    """The numbers that *layer* may miss parts of: the finest level, under a picture's colours."""
     if not isinstance(layer, Image):
         return None
     data = layer.data[0] if layer.multiscale else layer.data
