@@ -1,4 +1,4 @@
-"""Scores of cubes that reference spectra corrected: `python -m lab known FOLDER --known 0,1,4,24`.
+"""Scores of cubes that reference spectra corrected: `python -m lab known FOLDER --references 0,1,4,24`.
 
 Each scene is photographed and reconstructed as for the table of the models. Then its true spectra
 become known at a few spots of 3 x 3 pixels, and the cube is refined to them. Letters: B bands,
@@ -299,7 +299,7 @@ def judge_known(  # noqa: PLR0913 (its options)
     ----------
     folder
         folder of reflectance cubes at 400-700 nm; or one cube
-    known : COUNTS
+    references : COUNTS
         correct each cube by this many true spectra of its scene, at random spots of 3 x 3 pixels,
         and judge that
     suggested
@@ -317,7 +317,7 @@ def judge_known(  # noqa: PLR0913 (its options)
 
     Examples
     --------
-    napari-mst known cubes/ --known 0,4,24 --suggested --csv known.csv
+    python -m lab known cubes/ --references 0,4,24 --suggested --csv known.csv
 
     Notes
     -----
