@@ -136,7 +136,7 @@ def kill_some(client: Any, kills: int, is_over: threading.Event) -> None:
 
 
 def processor_seconds() -> float:
-    """Seconds of the processor that this process and those below it have had."""
+    """Seconds of the processor that this process and those below it that still live have had."""
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     times = [each.cpu_times() for each in processes]
     return sum(each.user + each.system for each in times)
