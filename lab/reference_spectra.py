@@ -1,4 +1,4 @@
-"""Scores of cubes that reference spectra corrected: `python -m lab known FOLDER --references 0,1,4,24`.
+"""Scores of cubes that reference spectra corrected: `python -m lab known FOLDER --references 0,4`.
 
 Each scene is photographed and reconstructed as for the table of the models. Then its true spectra
 become known at a few spots of 3 x 3 pixels, and the cube is refined to them. Letters: B bands,
