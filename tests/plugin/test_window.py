@@ -13,7 +13,6 @@ from typing import Any
 import napari
 import numpy as np
 import pytest
-from napari.components import ViewerModel
 from numpy.typing import NDArray
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, Qt
@@ -27,6 +26,7 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.files.preferences import prefer_own_reader
 from napari_mst.plugin.jobs.worker import JobWorker, _Listeners
+from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.plugin.metamers import dock as metamers_dock
 from napari_mst.plugin.metamers.metamer_model import ColourCodes
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -79,16 +79,16 @@ def shows_a_cube(layer: Any) -> bool:
     return cube_of(layer) is not None
 
 
-def has_picks(viewer: ViewerModel, number: int) -> bool:
-    return len(picks_in(viewer).data) == number
+def is_idle(workspace: Workspace) -> bool:
+    return not workspace.is_busy
 
 
 def has_other_values(spectra: Any, before: NDArray[Any]) -> bool:
     return not np.array_equal(curve(spectra), before)
 
 
-def has_two_lines(spectra: Any) -> bool:
-    return not spectra.model.is_drawing and len(spectra.plot.curves.lines) == 2
+def has_lines(spectra: Any, number: int) -> bool:
+    return not spectra.model.is_drawing and len(spectra.plot.curves.lines) == number
 
 
 def curve(spectra: Any) -> NDArray[Any]:
@@ -154,121 +154,89 @@ def test_a_photo_is_reconstructed_picked_and_saved(
     assert window.dims.axis_labels[0] == "550 nm"
 
 
-def test_a_click_pins_and_a_drag_pans(window: napari.Viewer, spectra: Any, qtbot: QtBot) -> None:
+def test_picks_are_clicked_dragged_deleted_and_taken_back_wherever_the_focus_is(
+    window: napari.Viewer, spectra: Any, qtbot: QtBot
+) -> None:
     cube = active_cube_layer(window)
     mouse, centre = Mouse(window, qtbot), window.scene.camera.center
+    canvas = mouse.canvas.native
     mouse.drag((4, 7), (9, 12))
     assert picks.picks_layer(window) is None
     qtbot.waitUntil(lambda: window.scene.camera.center != centre)
     mouse.click(4, 7)
     mouse.click(12, 20)
     points = picks_in(window)
-    np.testing.assert_array_equal(points.data, [[4, 7], [12, 20]])
     spectra.menus.pick.click()
     mouse.click(15, 15)
-    assert len(points.data) == 2
+    np.testing.assert_array_equal(points.data, [[4, 7], [12, 20]])
     assert window.layers.selection.active is cube
-
-
-def test_a_point_that_is_dragged_with_naparis_own_tool_takes_its_curve_along(
-    window: napari.Viewer, spectra: Any, qtbot: QtBot
-) -> None:
-    spectra.model.pin((550, 4, 7))
-    points = picks_in(window)
+    # With napari's own tool.
     window.layers.selection.active, points.mode = points, "select"
-    Mouse(window, qtbot).drag((4, 7), (9, 12))
+    mouse.drag((4, 7), (9, 12))
     qtbot.waitUntil(lambda: not spectra.model.is_drawing)
-    assert len(points.data) == 1
     row, column = np.round(points.data[0]).astype(int)
     assert (row, column) != (4, 7)
     np.testing.assert_allclose(curve(spectra), make_cube().data[:, row, column])
-    undo(window.window._qt_viewer.canvas.native, qtbot)
-    np.testing.assert_array_equal(points.data, [[4, 7]])
-
-
-def test_a_point_that_is_deleted_with_naparis_own_key_comes_back(
-    window: napari.Viewer, spectra: Any, qtbot: QtBot
-) -> None:
-    for column in (3, 7):
-        spectra.model.pin((550, 4, column))
+    undo(canvas, qtbot)
+    np.testing.assert_array_equal(points.data, [[4, 7], [12, 20]])
     qtbot.waitUntil(lambda: not spectra.model.is_drawing)
-    points = picks_in(window)
-    window.layers.selection.active, points.mode = points, "select"
-    Mouse(window, qtbot).click(4, 7)
-    canvas = window.window._qt_viewer.canvas.native
+    mouse.click(4, 7)
     qtbot.keyClick(canvas, Qt.Key.Key_Delete)
     qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
-    undo(canvas, qtbot)
-    qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 2)
-    assert [line.spectrum.name for line in spectra.plot.curves.lines] == ["pick 1", "pick 2"]
+    main = window.window._qt_window
+    qtbot.waitUntil(lambda: main.activateWindow() or main.isActiveWindow())
+    for left, widget in ((2, canvas), (1, spectra), (0, spectra.table)):
+        widget.setFocus()
+        undo(widget, qtbot)
+        qtbot.waitUntil(partial(has_lines, spectra, left))
+        assert len(points.data) == left
 
 
-def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down(
+def test_a_region_is_drawn_and_takes_its_mean_along_while_the_button_is_down(
     window: napari.Viewer, spectra: Any, qtbot: QtBot
 ) -> None:
-    shapes = window.add_shapes(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]), shape_type="polygon")
-    qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
-    shapes.mode = "select"
+    choose(spectra.menus.regions, "Draw regions")
     mouse = Mouse(window, qtbot)
-    native, left = mouse.canvas.native, Qt.MouseButton.LeftButton
-    qtbot.mousePress(native, left, pos=mouse.at(5, 6))
+    mouse.drag((3, 4), (9, 12))
+    qtbot.waitUntil(partial(has_lines, spectra, 1))
+    shapes = window.layers["Regions"]
+    row, column = np.indices((20, 30))
+    (top, left), (bottom, right) = shapes.data[0].min(axis=0), shapes.data[0].max(axis=0)
+    inside = (row >= top) & (row <= bottom) & (column >= left) & (column <= right)
+    mean = make_cube().data[:, inside].astype(float).mean(axis=1)
+    np.testing.assert_allclose(curve(spectra), mean, rtol=1e-6)
+    shapes.mode = "select"
+    native, button = mouse.canvas.native, Qt.MouseButton.LeftButton
+    qtbot.mousePress(native, button, pos=mouse.at(5, 6))
     for start in (5, 7):  # the first move also selects the shape, which redraws as well
         qtbot.waitUntil(lambda: not spectra.model.is_drawing)
         before = curve(spectra)
         for step in (1, 2):
             qtbot.mouseMove(native, pos=mouse.at(start + step, 1 + start + step), delay=20)
         qtbot.waitUntil(partial(has_other_values, spectra, before))
-    qtbot.mouseRelease(native, left, pos=mouse.at(9, 10))
-    qtbot.waitUntil(lambda: not spectra.model.is_drawing)
-    corner = np.round(shapes.data[0][0] - [3, 4]).astype(int)
-    assert corner.any()
-    assert spectra.plot.curves.lines[0].spectrum.origin.pixels in range(25, 37)
+    qtbot.mouseRelease(native, button, pos=mouse.at(9, 10))
+    qtbot.waitUntil(partial(has_lines, spectra, 1))
+    assert np.abs(shapes.data[0].min(axis=0) - (top, left)).max() > 1
 
 
-def test_control_z_takes_back_a_pick_wherever_the_focus_is(
-    window: napari.Viewer, spectra: Any, qtbot: QtBot
+@pytest.mark.bad_input(74)
+def test_a_run_ends_with_its_dock_and_with_its_window(
+    window: napari.Viewer, job: GatedJob, qtbot: QtBot
 ) -> None:
-    mouse = Mouse(window, qtbot)
-    for place in ((4, 7), (12, 20), (15, 15)):
-        mouse.click(*place)
-    qtbot.waitUntil(lambda: not spectra.model.is_drawing)
-    main = window.window._qt_window
-    qtbot.waitUntil(lambda: main.activateWindow() or main.isActiveWindow())
-    for left, widget in ((2, mouse.canvas.native), (1, spectra), (0, spectra.table)):
-        widget.setFocus()
-        undo(widget, qtbot)
-        qtbot.waitUntil(partial(has_picks, window, left))
-        qtbot.waitUntil(lambda: not spectra.model.is_drawing)
-
-
-def test_a_region_is_drawn_with_the_mouse_from_the_menu(
-    window: napari.Viewer, spectra: Any, qtbot: QtBot
-) -> None:
-    choose(spectra.menus.regions, "Draw regions")
-    Mouse(window, qtbot).drag((3, 4), (9, 12))
-    qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
-    (shape,) = window.layers["Regions"].data
-    row, column = np.indices((20, 30))
-    (top, left), (bottom, right) = shape.min(axis=0), shape.max(axis=0)
-    inside = (row >= top) & (row <= bottom) & (column >= left) & (column <= right)
-    mean = make_cube().data[:, inside].astype(float).mean(axis=1)
-    np.testing.assert_allclose(curve(spectra), mean, rtol=1e-6)
-
-
-@pytest.mark.parametrize("ending", ["074-viewer-closed", "074-dock-closed"])
-def test_bad_input(window: napari.Viewer, job: GatedJob, qtbot: QtBot, ending: str) -> None:
-    dock = ready_dock(window, qtbot)
-    workspace = dock.workspace
-    dock.run()
-    qtbot.waitUntil(job.begun.is_set)
-    if ending == "074-viewer-closed":
-        window.close()
-    else:
-        window.window.remove_dock_widget(dock)
+    for ending in ("dock", "viewer"):
+        dock = ready_dock(window, qtbot)
+        workspace = dock.workspace
+        dock.run()
+        qtbot.waitUntil(job.begun.is_set)
+        job.begun.clear()
+        if ending == "viewer":
+            window.close()
+        else:
+            window.window.remove_dock_widget(dock)
         del dock
         gc.collect()
-    qtbot.waitUntil(lambda: not workspace.is_busy)
-    assert [layer.name for layer in window.layers] in ([], ["photo"])
+        qtbot.waitUntil(partial(is_idle, workspace))
+        assert [layer.name for layer in window.layers] in ([], ["photo"])
 
 
 def flat(_: ColourCodes) -> Spectrum:
@@ -339,7 +307,7 @@ def test_bad_input_opened_and_closed_through_the_window(
                 qtbot.waitUntil(partial(getattr, widget.form, "is_ready"), timeout=60_000)
             if name in (SPECTRA, WORKSPACE):  # what was drawn is kept until the next drawing
                 drawn = widget if name == SPECTRA else widget.pages["photo"].widget().view
-                qtbot.waitUntil(partial(has_two_lines, drawn))
+                qtbot.waitUntil(partial(has_lines, drawn, 2))
                 del drawn
             docks.append(weakref.ref(widget))
             widget.destroyed.connect(lambda *_: ends.append(1))

@@ -154,10 +154,6 @@ def test_a_page_that_is_shown_again_has_no_spectrum_of_a_cube_that_is_gone(
     assert not page.problem.isVisible()
 
 
-def has_lines(dock: Any, number: int) -> bool:
-    return not dock.model.is_drawing and len(dock.plot.curves.lines) == number
-
-
 def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
     workspace: WorkspaceDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
 ) -> None:
@@ -326,8 +322,17 @@ def press(widget: QWidget, key: Qt.Key, qtbot: QtBot) -> None:
     qtbot.keyClick(widget, key, Qt.KeyboardModifier.ControlModifier)
 
 
+def is_active(top: QWidget) -> bool:
+    top.activateWindow()
+    return top.isActiveWindow()
+
+
 def band_is(viewer: ViewerModel, wavelength: float) -> bool:
     return viewer.dims.point[0] == wavelength
+
+
+def has_picks(viewer: ViewerModel, number: int) -> bool:
+    return len(picks_in(viewer).data) == number
 
 
 def is_painted(viewer: ViewerModel) -> bool:
@@ -344,30 +349,32 @@ def is_seen(plot: QWidget) -> bool:
     return bool(plot.visibleRegion().boundingRect().height() >= LOWEST_PLOT)
 
 
-@pytest.mark.parametrize("focus", ["canvas", "dock"])
 def test_keys_run_keep_step_and_flip_wherever_the_focus_is(
-    window: napari.Viewer, job: GatedJob, qtbot: QtBot, focus: str
+    window: napari.Viewer, job: GatedJob, qtbot: QtBot
 ) -> None:
     dock = opened(window, qtbot)
     page = photo_page(dock)
     qtbot.waitUntil(lambda: page.reconstruction.form.is_ready)
-    canvas = window.window._qt_viewer.canvas.native
-    widget = {"canvas": canvas, "dock": page.reconstruction.rows.widgets["card"]}[focus]
-    qtbot.waitUntil(lambda: widget.window().activateWindow() or widget.window().isActiveWindow())
-    widget.setFocus()
     job.gate.set()
-    press(widget, Qt.Key.Key_Return, qtbot)
-    qtbot.waitUntil(lambda: active_cube_layer(window) is not None and page.view.isVisible())
-    for key, wavelength in ((Qt.Key.Key_Right, 560), (Qt.Key.Key_Left, 550)):
-        press(widget, key, qtbot)
-        qtbot.waitUntil(partial(band_is, window, wavelength))
-    dock.model.point_at((550, 4, 7))
-    press(widget, Qt.Key.Key_K, qtbot)
-    qtbot.waitUntil(lambda: len(picks_in(window).data) == 1)
-    layer = active_in(window)
-    for opacity in (0, 1):
-        press(widget, Qt.Key.Key_B, qtbot)
-        assert layer.opacity == opacity
+    canvas = window.window._qt_viewer.canvas.native
+    for row, widget in enumerate((canvas, page.reconstruction.rows.widgets["card"])):
+        job.begun.clear()
+        top = widget.window()
+        qtbot.waitUntil(partial(is_active, top))
+        widget.setFocus()
+        press(widget, Qt.Key.Key_Return, qtbot)
+        qtbot.waitUntil(lambda: job.begun.is_set() and not dock.workspace.is_busy)
+        qtbot.waitUntil(page.view.isVisible)
+        for key, wavelength in ((Qt.Key.Key_Right, 560), (Qt.Key.Key_Left, 550)):
+            press(widget, key, qtbot)
+            qtbot.waitUntil(partial(band_is, window, wavelength))
+        dock.model.point_at((550, row, 7))
+        press(widget, Qt.Key.Key_K, qtbot)
+        qtbot.waitUntil(partial(has_picks, window, row + 1))
+        layer = active_in(window)
+        for opacity in (0, 1):
+            press(widget, Qt.Key.Key_B, qtbot)
+            assert layer.opacity == opacity
 
 
 @pytest.mark.usefixtures("as_pictures")
@@ -415,24 +422,30 @@ def test_a_second_dock_is_a_tab_and_makes_the_window_of_a_laptop_no_larger(
     assert main.height() == LAPTOP[1]
 
 
-@pytest.mark.parametrize("is_first", [True, False], ids=["cube-first", "dock-first"])
-def test_a_cube_opens_at_its_spectra_where_there_is_no_photo(
+def test_a_cube_opens_at_its_spectra_and_a_raw_photo_one_click_from_its_cube(
     make_napari_viewer: Callable[..., napari.Viewer],
     devices: None,
     qtbot: QtBot,
     tmp_path: Path,
-    is_first: bool,
 ) -> None:
     viewer = make_napari_viewer(show=True)
-    if not is_first:
-        assert opened(viewer, qtbot).page == "photo"
-    viewer.open(write_cube(tmp_path / "cube.hdr", make_cube()), plugin="napari-mst")
-    qtbot.waitUntil(lambda: "Workspace (napari-mst)" in viewer.window.dock_widgets)
-    dock = opened(viewer, qtbot)
-    assert dock.page == "spectra"
-    dock.go_to("photo")
-    viewer.add_points([[1, 2]])
+    path = write_cube(tmp_path / "cube.hdr", make_cube())
+    for _ in ("no dock yet", "the dock"):
+        viewer.open(path, plugin="napari-mst")
+        qtbot.waitUntil(lambda: "Workspace (napari-mst)" in viewer.window.dock_widgets)
+        dock = opened(viewer, qtbot)
+        assert dock.page == "spectra"
+        dock.go_to("photo")
+        viewer.add_points([[1, 2]])
+        assert dock.page == "photo"
+        viewer.layers.clear()
+    pytest.importorskip("rawpy")
+    viewer.open(sample_path("chart.dng"), plugin="napari-mst")
+    reconstruction = photo_page(dock).reconstruction
+    qtbot.waitUntil(reconstruction.run_button.isEnabled)
     assert dock.page == "photo"
+    acquisition = resolve(reconstruction.form, viewer).options.acquisition
+    assert acquisition == Acquisition("Nikon_D5100", ESTIMATED)
 
 
 def test_the_page_that_a_script_goes_to_is_shown_though_a_cube_has_just_come(
@@ -447,21 +460,6 @@ def test_the_page_that_a_script_goes_to_is_shown_though_a_cube_has_just_come(
     assert dock.stack.currentWidget() is dock.pages["maps"]
     with qtbot.waitSignal(dock.destroyed):  # before the viewer, which it draws
         dock.deleteLater()
-
-
-def test_a_raw_photo_is_one_click_from_its_cube(
-    make_napari_viewer: Callable[..., napari.Viewer], devices: None, qtbot: QtBot
-) -> None:
-    pytest.importorskip("rawpy")
-    viewer = make_napari_viewer(show=True)
-    viewer.open(sample_path("chart.dng"), plugin="napari-mst")
-    qtbot.waitUntil(lambda: "Workspace (napari-mst)" in viewer.window.dock_widgets)
-    dock = opened(viewer, qtbot)
-    reconstruction = photo_page(dock).reconstruction
-    qtbot.waitUntil(reconstruction.run_button.isEnabled)
-    assert dock.page == "photo"
-    acquisition = resolve(reconstruction.form, viewer).options.acquisition
-    assert acquisition == Acquisition("Nikon_D5100", ESTIMATED)
 
 
 def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) -> None:
