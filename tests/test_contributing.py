@@ -3,8 +3,9 @@
 import re
 import tomllib
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import tifffile
 import torch
 from napari.components import ViewerModel
 from safetensors.torch import save_file
+from tests.formats import test_formats
 from tests.plugin.reconstruct.manifest import preference
 from torch import nn
 
@@ -45,6 +47,10 @@ CPU = torch.device("cpu")
 pytestmark = pytest.mark.skipif(
     not PAGE.exists(), reason="the package is installed without its page"
 )
+
+
+def parameters(function: Callable[..., object]) -> list[str]:
+    return [*signature(function).parameters]
 
 
 def example(title: str) -> dict[str, Any]:
@@ -129,15 +135,20 @@ def test_a_fast_form_takes_the_place_of_its_pass_and_gives_the_same() -> None:
     np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-6)
 
 
-def test_a_file_format_of_somebody_else_reads_what_it_wrote(tmp_path: Path) -> None:
+TESTS_OF_A_FORMAT = [
+    rule
+    for name, rule in vars(test_formats).items()
+    if name[:4] == "test" and "form" in parameters(rule)
+]
+
+
+@pytest.mark.parametrize("rule", TESTS_OF_A_FORMAT, ids=lambda rule: rule.__name__)
+def test_a_file_format_of_somebody_else_passes_the_tests_of_every_row(
+    rule: Callable[..., None], request: pytest.FixtureRequest
+) -> None:
     example("A file format")
-    cube = SpectralCube(
-        np.random.default_rng(0).random((3, 4, 5), np.float32), np.array([400, 500, 600.0])
-    )
-    path = write_cube(tmp_path / "cube.json", cube)
-    again = read_cube(path)
-    np.testing.assert_array_equal(again.data, cube.data)
-    np.testing.assert_array_equal(again.wavelengths, cube.wavelengths)
+    fixtures = [name for name in parameters(rule) if name != "form"]
+    rule(form=FORMATS[-1], **{name: request.getfixturevalue(name) for name in fixtures})
 
 
 def test_a_map_of_attention_is_what_its_unit_promises() -> None:
