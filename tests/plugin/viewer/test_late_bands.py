@@ -20,7 +20,7 @@ from napari_mst.cube.layer import contrast_limits
 from napari_mst.formats import lazy_files
 from napari_mst.formats.lazy_files import in_file
 from napari_mst.plugin.viewer import layers
-from napari_mst.plugin.viewer.bands import DARKEST
+from napari_mst.plugin.viewer.bands import DARKEST, Bands
 from napari_mst.plugin.viewer.late_bands import LateBands
 
 ORDERS = {"bsq": (0, 1, 2), "bil": (1, 0, 2), "bip": (1, 2, 0)}
@@ -83,6 +83,25 @@ def test_no_step_reads_a_file_on_the_thread_of_the_window(
         np.testing.assert_allclose(layer.contrast_limits, limits)
     assert threads
     assert threading.main_thread() not in threads
+
+
+def test_the_slider_has_the_wavelength_of_the_picture_until_the_next_band_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    gate, fill = threading.Event(), lazy_files._OpenFile.fill
+    gate.set()
+    monkeypatch.setattr(lazy_files._OpenFile, "fill", lambda *given: gate.wait(60) and fill(*given))
+    layer = shown_from(tmp_path / "cube", "bip", viewer)
+    Bands.of(viewer).is_tinted = True
+    qtbot.waitUntil(partial(is_drawn, layer, 15))
+    cube_in(layer).data.tiles.clear()
+    gate.clear()
+    viewer.dims.set_current_step(0, 20)
+    assert is_drawn(layer, 15)
+    assert (viewer.dims.axis_labels[0], layer.colormap.name) == ("550 nm", "550 nm")
+    gate.set()
+    qtbot.waitUntil(partial(is_drawn, layer, 20))
+    assert (viewer.dims.axis_labels[0], layer.colormap.name) == ("600 nm", "600 nm")
 
 
 def test_everybody_but_napari_gets_the_numbers_themselves(

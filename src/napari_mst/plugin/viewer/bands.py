@@ -141,7 +141,7 @@ class Bands(ViewerHelper):
     def _dress(self, layer: Image, cube: SpectralCube) -> None:
         """Give *layer* the contrast of the band that is shown; in 3-D, all of them are."""
         if self.viewer.dims.ndisplay == 2:
-            band = band_of(layer, self.viewer.dims.point)
+            band = self._band_seen(layer)
             # All pages of a stack have one contrast, so that a change over time is seen.
             is_stack = layer.ndim > 3
             if isinstance(layer.data, LateBands):
@@ -153,23 +153,29 @@ class Bands(ViewerHelper):
                 self._set_limits(layer, of_band, DARKEST)
 
     def _tint(self, layer: Image, cube: SpectralCube) -> None:
-        wavelength = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
+        wavelength = float(cube.wavelengths[self._band_seen(layer)])
         if cube.has_wavelengths and VISIBLE[0] <= wavelength <= VISIBLE[1]:
             (tint,) = visible_spectrum(np.array([wavelength]))
             layer.colormap = Colormap([(0, 0, 0), tint / tint.max()], name=f"{wavelength:g} nm")
         else:
             layer.colormap = COLORMAP
 
+    def _band_seen(self, layer: Image) -> int:
+        """Return the band of *layer* that is on the screen: until one was read, that before it."""
+        band, data = band_of(layer, self.viewer.dims.point), layer.data
+        is_late = isinstance(data, LateBands) and data.at_hand(band) is None
+        return band if not is_late or data.drawn is None else data.drawn
+
     def _set_limits(self, layer: Image, data: Any, darkest: float | None = None) -> None:
         layer.contrast_limits = contrast_limits(data, darkest)
         self._limits[layer] = layer.contrast_limits
 
     def write(self, _: object = None) -> None:
-        """Write the wavelength, or the number of the band, beside the slider of the active cube."""
+        """Write the wavelength, or the number, of the band that is seen of the active cube."""
         dims, layer = self.viewer.dims, active_cube_layer(self.viewer)
         if layer is None:
             return
-        cube, band = cube_at(layer), band_of(layer, dims.point)
+        cube, band = cube_at(layer), self._band_seen(layer)
         is_counted = cube.unit == BAND_INDEX
         text = f"band {band}" if is_counted else f"{cube.wavelengths[band]:.4g} {cube.unit}"
         labels = (*dims.axis_labels[:-3], text, *dims.axis_labels[-2:])

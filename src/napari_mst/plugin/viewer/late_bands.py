@@ -34,6 +34,8 @@ class LateBands(Lazy):
     ----------
     wanted
         The band that napari has asked for last.
+    drawn
+        The one that it was given; None before the first one was read.
     on_missing
         Called with it where it is not at hand.
     """
@@ -42,6 +44,7 @@ class LateBands(Lazy):
         super().__init__(numbers.name, numbers.shape, numbers.dtype, numbers._of, numbers.sides)
         self.numbers = numbers
         self.wanted = 0
+        self.drawn: int | None = None
         self.on_missing: Callable[[Sequence[int]], object] = len
         self._bands: dict[int, Array] = {}
         self._rough: dict[int, Array] = {}
@@ -87,5 +90,6 @@ class LateBands(Lazy):
         if band not in self._bands:
             self.on_missing([band])
         found = self.at_hand(band)
-        self._last = self._last if found is None else found
+        if found is not None:
+            self._last, self.drawn = found, band
         return self._last
