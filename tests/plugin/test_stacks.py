@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, cube_in, picks_in, picture_in
 
 from napari_mst.base.errors import Cancelled, OutOfMemory, SpectrumError
@@ -19,7 +20,7 @@ from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.session import request_of_pages, workspace_of
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layer_photos import LayerPhoto, has_pages
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto, has_pages, photo_layers
 from napari_mst.plugin.viewer.layers import band_of, cube_of
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -75,6 +76,17 @@ def test_the_slider_of_the_pages_turns_cube_picture_and_photo(viewer: ViewerMode
 
 def test_the_slider_of_the_bands_spans_those_of_the_cube_alone(viewer: ViewerModel) -> None:
     assert tuple(viewer.dims.range[1]) == (400, 700, 10)
+
+
+def test_the_cube_of_one_page_names_it_and_the_slider_its_pages(as_pictures: None) -> None:
+    viewer = ViewerModel()
+    source, workspace = order(viewer).source, workspace_of(viewer)
+    for _ in range(2):
+        workspace.cube_ready.emit(make_cube(rows=6, columns=8), source)
+        (photo, *_), layer = photo_layers(viewer), active_in(viewer)
+        assert layer.name.startswith("leaf, page 1 (fake)")
+        assert (viewer.dims.axis_labels[0], viewer.dims.point[0]) == ("page", 1)
+        source = LayerPhoto.of(photo, viewer.dims.point)
 
 
 def test_a_photo_with_room_for_bands_is_found_again_by_its_recording() -> None:

@@ -17,6 +17,8 @@ METADATA_KEY = "napari_mst"
 """The key in a layer's metadata for everything that this plugin knows about the layer."""
 WAVELENGTH = "wavelength (nm)"
 """The label of the first axis where its world coordinates are wavelengths."""
+PAGE = "page"
+"""The label of the axis of the pages of a stack that has none."""
 NO_UNIT = "pixel"
 """The unit of the first axis. With nm, napari warns about every stack of photos beside the cube;
 beside micrometres, it would scale the image as well."""
@@ -49,7 +51,7 @@ class Stack(NamedTuple):
 
     data: Any
     cubes: Sequence[Any]
-    axis: tuple[float, float, str] = (0.0, 1.0, "page")
+    axis: tuple[float, float, str] = (0.0, 1.0, PAGE)
 
 
 def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:

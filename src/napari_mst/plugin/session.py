@@ -124,7 +124,13 @@ def _add(
     viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto, stack: Stack | None = None
 ) -> Image:
     is_first = active_cube_layer(viewer) is None
-    name = _cube_name(_present_name(viewer, photo) or photo.name, cube, photo)
+    name = _present_name(viewer, photo) or photo.name
+    pages = zip(photo.index, photo.pixels.shape, strict=False)
+    shown_page = [str(at) for at, length in pages if length > 1]
+    if shown_page and stack is None:
+        # It is seen on the other pages as well.
+        name += f", page {', '.join(shown_page)}"
+    name = _cube_name(name, cube, photo)
     place = photo.placement_of(cube.shape[1:])
     data, arguments, _ = cube_layer(cube, name, place)
     layer, page = photo.layer(), 0.0

@@ -18,7 +18,7 @@ from napari.layers import Image, Layer
 from napari_mst.attention.record_views import AttentionMap
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import PhotoError
-from napari_mst.cube.layer import METADATA_KEY, LayerTuple
+from napari_mst.cube.layer import METADATA_KEY, PAGE, WAVELENGTH, LayerTuple
 from napari_mst.photo.files import georeference_in, has_colours_of_its_own, orientation
 from napari_mst.photo.orientation import upright
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
@@ -217,8 +217,10 @@ def make_room_for_bands(layer: Image, start: float) -> None:
     """
     if layer.multiscale or len(stack_shape(layer)) != 1:
         return
-    step, first = layer.scale[0], layer.translate[0]
+    step, first, label = layer.scale[0], layer.translate[0], layer.axis_labels[0]
     layer.data = np.expand_dims(layer.data, 1)
+    # Else the slider of the pages would have a number of napari's, "-4", for a name.
+    layer.axis_labels = (PAGE if label == "-3" else label, WAVELENGTH, "y", "x")
     layer.scale = (step, THICK, *layer.scale[-2:])
     layer.translate = (first, start, *layer.translate[-2:])
 
