@@ -1,5 +1,6 @@
 """Comparisons with a reference, judged by `napari_mst.cube.metrics` and `spectral`."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -134,6 +135,7 @@ OTHERS = {
     "reference of 20 x 24 pixels, got 19 x 24": SpectralCube(CUBE.data[:, 1:], WAVELENGTHS),
     "bands with 400-700 nm, got 900-1200 nm": SpectralCube(CUBE.data, WAVELENGTHS + 500),
     "got 0-6 band": SpectralCube(CUBE.data, np.arange(7.0), "band"),
+    "same quantity, reflectance, got absorbance": replace(REFERENCE, quantity="absorbance"),
 }
 
 

@@ -353,6 +353,7 @@ BAD: dict[str, tuple[dict[str, Any], slice, Any, type[Exception], str | None]] =
     "cancelled": ({}, np.s_[:], CANCELLED, Cancelled, None),
     "size": ({}, np.s_[:-1], None, PhotoError, "photo of the cube, 48 x 48 pixels, got one"),
     "radiance": ({"quantity": "radiance"}, np.s_[:], None, CubeError, "cube of reflectance, got"),
+    "absorbance": ({"quantity": "absorbance"}, np.s_[:], None, CubeError, "got absorbance"),
     "no wavelengths": ({"unit": "band"}, np.s_[:], None, CubeError, "in nm, got 'band'"),
 }
 

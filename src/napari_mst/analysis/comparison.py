@@ -22,9 +22,9 @@ from napari_mst.analysis.regions import (
     region_name,
 )
 from napari_mst.analysis.strips import strips
-from napari_mst.analysis.transforms import shared_bands
+from napari_mst.analysis.transforms import TRANSFORMS, shared_bands
 from napari_mst.base.arrays import Doubles, Mask, Singles
-from napari_mst.base.errors import SpectrumError
+from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
@@ -254,8 +254,16 @@ def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[
     Raises
     ------
     SpectrumError
-        If the images differ in size, or share fewer than two bands.
+        If the images differ in size, share fewer than two bands, or just one holds transformed
+        spectra.
     """
+    quantities = {cube.quantity, reference.quantity}
+    # Other names are words of the files: two of them may mean the same.
+    if len(quantities) > 1 and quantities & TRANSFORMS.keys():
+        ours, theirs = (shown(each.quantity, 40) or "unknown" for each in (cube, reference))
+        raise SpectrumError(
+            f"Expected a reference of the same quantity, {ours}, got {theirs}. Choose another."
+        )
     if cube.shape[1:] != reference.shape[1:]:
         raise SpectrumError(
             f"Expected a reference of {cube.shape[1]} x {cube.shape[2]} pixels, got "

@@ -7,7 +7,7 @@ retitle a window, hide text, or type into some terminals. `harmless` replaces th
 import errno
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -138,6 +138,15 @@ def plain(error: Exception) -> str:
         return before
     needs = "this needs" if before.endswith(": ") else "This needs"
     return f"{before}{needs} {rest.replace(', got ', ', but found ', 1)}"
+
+
+def refusal(check: Callable[..., object], *arguments: object) -> str:
+    """The sentence by which *check* refuses its *arguments*, in plain words; "" if it does not."""
+    try:
+        check(*arguments)
+    except NapariMstError as error:
+        return plain(error)
+    return ""
 
 
 def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:

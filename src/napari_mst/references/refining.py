@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.analysis.regions import point_spectrum
+from napari_mst.analysis.transforms import TRANSFORMS
 from napari_mst.base.arrays import Doubles, Floats, Singles
 from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
@@ -54,7 +55,7 @@ from napari_mst.references.refinement_record import Refinement
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""
 _KEPT = 256  # blocks that the history keeps for the prediction intervals: the most informative ones
-_REFUSED = ("radiance", "relative radiance")
+_REFUSED = ("radiance", "relative radiance", *TRANSFORMS)
 # nm, the peaks of the colour matching functions of blue and red: without what lies before and
 # behind them, a part of the colour is missing
 _BLUE = 450.0
@@ -235,7 +236,7 @@ def applied(
 
 
 def check_reflectance(cube: SpectralCube) -> None:
-    """Refuse a cube without wavelengths, or of radiance. Raises `CubeError`."""
+    """Refuse a cube without wavelengths, or of another quantity. Raises `CubeError`."""
     if not cube.has_wavelengths:
         raise CubeError(
             f"Expected a cube with wavelengths in nm, got {cube.unit!r}. Say what its bands are."
@@ -243,7 +244,7 @@ def check_reflectance(cube: SpectralCube) -> None:
     if cube.quantity in _REFUSED:
         raise CubeError(
             f"Expected a cube of reflectance, got {cube.quantity}. "
-            "Use a model that gives reflectance: known reflectances cannot correct it."
+            "Choose a cube of reflectance: known reflectances cannot correct it."
         )
 
 

@@ -1,5 +1,6 @@
 """Curves beside each other in the spectra dock: cubes, a reference, a library, ways to show."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import add_cube, cube_in
 from tests.plugin.spectra.probe import SQUARE, Desk, entries
 
 from napari_mst.analysis.library import colour_checker
@@ -62,8 +64,15 @@ def test_a_reference_cube_gives_scores(desk: Desk) -> None:
     other.visible = False
     desk.pin(4, 7)
     desk.viewer.add_shapes(SQUARE, shape_type="polygon")
+    add_cube(desk.viewer, replace(cube_in(other), quantity="absorbance"), "unfit")
+    desk.viewer.layers.selection.active = desk.viewer.layers["cube"]
+    offered = entries(desk.dock.menus.compare)
     # A cube is no reference for itself.
-    assert "Reference: cube" not in entries(desk.dock.menus.compare)
+    assert "Reference: cube" not in offered
+    assert offered["Reference: other"].isEnabled()
+    assert not offered["Reference: unfit"].isEnabled()
+    assert "reflectance, but found absorbance" in offered["Reference: unfit"].toolTip()
+    desk.viewer.layers.remove("unfit")
     desk.choose("compare", "Reference: other")
     desk.lines()
     model = desk.dock.table_model

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 
 from napari.components import ViewerModel
 from napari.layers import Image
@@ -20,7 +21,7 @@ from superqt import QFlowLayout
 
 from napari_mst.analysis.classification import best_matches
 from napari_mst.analysis.library import colour_checker
-from napari_mst.base.errors import CubeError, NapariMstError, plain
+from napari_mst.base.errors import NapariMstError, refusal
 from napari_mst.cube.pictures import best_bands, has_colour
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.dock import Link
@@ -40,6 +41,7 @@ from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.spectra.spectra_table import SpectraTable, SpectraTableModel
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
 from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.references.refining import check_cube
 
 USUAL_GREY = 99.0
 """Per cent: the usual tile of a white reference."""
@@ -93,7 +95,7 @@ class ReferenceMenu:
         """List all that the selected picks can be, and what comes of it."""
         references = self._model.references
         state = self._model.snapshot.references
-        no_cube = self._lacks_cube()
+        no_cube = refusal(attrgetter("cube"), references)
         lacks = no_cube or ("" if self._picks() else NO_PICK)
         menu.entry("A grey ...", self._mark_grey, GREY, lacks=lacks)
         chart, library = colour_checker(), self._model.library
@@ -105,9 +107,11 @@ class ReferenceMenu:
         menu.entry("From the clipboard", self._mark_from_clipboard, PASTE, lacks=lacks)
         for layer in self._model.viewer.layers:
             # The picks may be as on any cube except the one to refine.
-            if cube_of(layer) is not None and not references.is_ours(layer):
+            cube = cube_of(layer)
+            if cube is not None and not references.is_ours(layer):
                 mark = partial(references.mark, self._picks(), layer)
-                menu.entry(f"As in: {layer.name}", mark, CUBE, lacks=lacks)
+                unfit = lacks or refusal(check_cube, cube)
+                menu.entry(f"As in: {layer.name}", mark, CUBE, lacks=unfit)
         is_any_known = any(entry.mark is not None for entry in self._picks())
         no_mark = "" if is_any_known else "No selected pick is known."
         menu.entry("Not known", partial(references.unmark, self._picks()), lacks=no_mark)
@@ -122,13 +126,6 @@ class ReferenceMenu:
         )
         if state.is_busy:
             menu.entry("Stop", references.stop, "Leave the cube as coarse as it is.")
-
-    def _lacks_cube(self) -> str:
-        try:
-            _ = self._model.references.cube
-        except CubeError as error:
-            return plain(error)
-        return ""
 
     # ------------------------------------------------------------ marking
 

@@ -16,7 +16,7 @@ from napari_mst.analysis.classification import MOST_CLASSES
 from napari_mst.analysis.map_kind import ESTIMATED, Map, MapKind, regions_between
 from napari_mst.analysis.maps import MAPS
 from napari_mst.base.arrays import Array
-from napari_mst.base.errors import SpectrumError, plain
+from napari_mst.base.errors import SpectrumError, refusal
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
@@ -270,11 +270,7 @@ class MapMaker:
         cube = self._cube
         if cube is None:
             return NO_CUBE
-        try:
-            self._asked(cube)
-        except SpectrumError as error:
-            return plain(error)
-        return ""
+        return refusal(self._asked, cube)
 
     def run(self) -> None:
         """Make the map that is chosen, as new layers; raises `SpectrumError` where it `lacks`."""

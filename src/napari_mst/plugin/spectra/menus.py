@@ -13,9 +13,10 @@ from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QToolButton, QWidget
 
+from napari_mst.analysis.comparison import align
 from napari_mst.analysis.library import colour_checker, read_spectra, spectra_text
 from napari_mst.base.atomic_save import saving
-from napari_mst.base.errors import SaveError
+from napari_mst.base.errors import SaveError, refusal
 from napari_mst.cube.layer import STACK_KEY
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.dock import (
@@ -31,7 +32,7 @@ from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import VIEWS, Settings
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
 OPENS = (
@@ -275,11 +276,13 @@ class SpectraMenus:
         model = self._model
         compared = active_cube_layer(model.viewer)
         for layer in model.viewer.layers:
+            reference, is_on = cube_of(layer), layer is model.reference
             # A cube compared with itself says nothing.
-            if cube_of(layer) is not None and (layer is not compared or layer is model.reference):
-                is_on = layer is model.reference
+            if reference is not None and (layer is not compared or is_on):
                 choose = partial(setattr, model, "reference", None if is_on else layer)
-                menu.entry(f"Reference: {layer.name}", choose, is_on=is_on)
+                is_free = is_on or compared is None
+                lacks = "" if is_free else refusal(align, cube_at(compared), reference)
+                menu.entry(f"Reference: {layer.name}", choose, is_on=is_on, lacks=lacks)
         if compared is not None and STACK_KEY in compared.metadata:
             menu.entry("Selected picks over all pages", model.over_pages, PAGES)
         menu.addSeparator()
