@@ -197,16 +197,6 @@ def test_feet_are_as_gdal_takes_them(tmp_path: Path) -> None:
         assert ours.transform == judge.transform
 
 
-@pytest.mark.parametrize("code", [2154, 27700, 3035, 2263, 5070, 5514, 31370, 2056, 7855, 21781])
-def test_any_code_goes_through_envi(tmp_path: Path, code: int) -> None:
-    crs = f"EPSG:{code}"
-    cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", crs, NORTH_UP)))
-    header = write_cube(tmp_path / "a.hdr", cube)
-    with rasterio.open(tmp_path / "a.img") as judge:
-        assert judge.crs == rasterio.CRS.from_epsg(code)
-    assert_on_earth(write_cube(tmp_path / "a.tif", read_cube(header)), crs, NORTH_UP)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -322,16 +312,6 @@ def test_a_header_that_another_program_wrote_from_ours_counts_as_it_is_now(tmp_p
     again = read_cube(tmp_path / "b.hdr")
     assert again.metadata[FIELD] != cube.metadata[FIELD]
     assert_on_earth(write_cube(tmp_path / "b.tif", again), ZONE, from_origin(400000, 5300000, 2, 2))
-
-
-def test_a_tiff_of_others_keeps_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "a.tif"
-    profile = {"driver": "GTiff", "count": 5, "height": 6, "width": 8, "dtype": "float32"}
-    with rasterio.open(path, "w", **profile, crs="EPSG:2154", transform=TURNED) as judge:
-        judge.write(np.zeros((5, 6, 8), np.float32))
-    for suffix in (".tif", ".npz", ".mat", ".zarr"):
-        again = read_cube(write_cube(tmp_path / f"b{suffix}", read_cube(path)))
-        assert_on_earth(write_cube(tmp_path / f"c{suffix}.tif", again), "EPSG:2154", TURNED)
 
 
 def test_map_info_that_makes_no_sense_stays_text(tmp_path: Path) -> None:

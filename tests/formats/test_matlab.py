@@ -55,22 +55,6 @@ def test_scipy_reads_a_cube_below_two_gigabytes(tmp_path: Path) -> None:
     assert CHANGED in changed.metadata["warnings"]
 
 
-@pytest.mark.parametrize("shape", [(31, 12, 40), (3, 4, 5), (1, 1, 1)])
-@pytest.mark.parametrize("dtype", ["f4", "u1", "f8"])
-def test_one_file_is_read_by_h5py_and_by_scipy(
-    tmp_path: Path, shape: tuple[int, int, int], dtype: str
-) -> None:
-    data = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    cube = SpectralCube(data, np.linspace(400, 700, shape[0]))
-    path = write_cube(tmp_path / "a.mat", cube)
-    with h5py.File(path) as judge:
-        np.testing.assert_array_equal(judge["cube"][()].transpose(0, 2, 1), data)
-        assert set(judge) == {"bands", "cube", "napari_mst"}
-    values = loadmat(path)["cube"]
-    np.testing.assert_array_equal(values, data.transpose(1, 2, 0).reshape(values.shape))
-    assert values.dtype == dtype
-
-
 @pytest.fixture
 def only_73(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cubes of any size are saved as those above 2 GB."""
@@ -89,21 +73,6 @@ def test_a_larger_file_lies_as_the_published_toolbox_writes_it(tmp_path: Path) -
     head = path.read_bytes()[:128]
     assert head.startswith(b"MATLAB 7.3 MAT-file")
     assert head[124:] == b"\0\2IM"
-
-
-@pytest.mark.usefixtures("only_73")
-def test_numbers_that_matlab_changed_lose_our_record(tmp_path: Path) -> None:
-    with h5py.File(write_cube(tmp_path / "a.mat", CUBE)) as saved:
-        text = saved["napari_mst"][()].T
-    changed = write_hdf5(
-        tmp_path / "b.mat",
-        cube=DATA.transpose(1, 2, 0) * 2,
-        bands=WAVELENGTHS[np.newaxis],
-        napari_mst=text,
-    )
-    cube = read_cube(changed)
-    assert np.array_equal(cube.data, DATA * 2)
-    assert cube.provenance == Provenance()
 
 
 @bad_input("043-published")
@@ -322,14 +291,14 @@ def test_the_checksum_of_version_5_is_compared_even_where_scipy_does_not(tmp_pat
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-@pytest.mark.parametrize("strip", [64, 2**24])
+@pytest.mark.parametrize(("strip", "shape"), [(64, (3, 5, 7)), (2**24, (3, 5, 7)), (64, (1, 1, 1))])
 def test_scipy_and_h5py_read_the_same_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, strip: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, strip: int, shape: tuple[int, ...]
 ) -> None:
     """In blocks of some rows, and of whole bands."""
     monkeypatch.setattr(numbers, "STRIP_BYTES", strip)
-    data = np.arange(3 * 5 * 7).reshape(3, 5, 7).astype(kind)
-    path = write_cube(tmp_path / "a.mat", SpectralCube(data, np.array([1.0, 2, 3])))
+    data = np.arange(np.prod(shape)).reshape(shape).astype(kind)
+    path = write_cube(tmp_path / "a.mat", SpectralCube(data, np.arange(1.0, 1 + shape[0])))
     savemat(tmp_path / "b.mat", {"cube": data.transpose(1, 2, 0)})
     ours, theirs = (loadmat(file)["cube"] for file in (path, tmp_path / "b.mat"))
     assert ours.dtype == theirs.dtype

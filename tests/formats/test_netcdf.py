@@ -105,21 +105,6 @@ def test_emit_has_its_wavelengths_good_bands_and_fill_value(tmp_path: Path) -> N
     }
 
 
-def test_packed_numbers_are_unpacked_as_xarray_does(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["sr"] = (RNG.random((6, 20, 30)) * 10000).astype(np.int16)
-        file["sr"][0, 0, 0] = -1
-        file["sr"].attrs.update(scale_factor=1e-4, add_offset=0.5, _FillValue=np.int16(-1))
-        file["wavelength"] = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
-        file["wavelength"].attrs["units"] = "um"
-    judge = xarray.open_dataset(tmp_path / "a.h5", engine="h5netcdf", phony_dims="sort")
-    cube = read_cube(tmp_path / "a.h5")
-    np.testing.assert_allclose(cube.data, judge.sr.values, rtol=1e-6)
-    assert np.isnan(cube.data[0, 0, 0])
-    np.testing.assert_array_equal(cube.wavelengths, [400, 500, 600, 700, 800, 900])
-    assert read_cube(tmp_path / "a.h5", scale=False).data.dtype == np.int16
-
-
 FILTERS: list[dict[str, Any]] = [
     {"compression": "gzip"},
     {"compression": "gzip", "shuffle": True, "fletcher32": True},

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_mst.base.errors import ChoiceNeeded, CubeFileError
+from napari_mst.base.errors import CubeFileError
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.cube.lazy import Lazy
 from napari_mst.formats import numbers, read_cube, write_cube
 from napari_mst.formats.cube_record import OWN
 
@@ -38,37 +37,6 @@ def test_without_wavelengths_the_bands_are_numbered_and_it_is_said(path: Path) -
         "The bands were taken to lie along the last axis, the shortest.",
         "The file gives no wavelengths; bands are numbered.",
     )
-
-
-def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
-    for shape, place in (((4, 5, 6), "first"), ((5, 6, 4), "last")):
-        np.save(tmp_path / "a.npy", np.zeros(shape))
-        warning = f"The bands were taken to lie along the {place} axis, the shortest."
-        assert read_cube(tmp_path / "a.npy").metadata["warnings"][0] == warning
-    assert len(read_cube(tmp_path / "a.npy", band_axis=-1).metadata["warnings"]) == 1
-
-
-def test_a_large_array_is_lazy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
-    cube = read_cube(path)
-    assert isinstance(cube.data, Lazy)
-    np.testing.assert_array_equal(cube.data, CUBE)
-
-
-def test_where_nothing_tells_the_axis_it_is_asked_for(tmp_path: Path) -> None:
-    np.save(tmp_path / "even.npy", np.zeros((6, 7, 6)))
-    with pytest.raises(ChoiceNeeded, match="band_axis=0 or -1"):
-        read_cube(tmp_path / "even.npy")
-    assert read_cube(tmp_path / "even.npy", band_axis=-1).shape == (6, 6, 7)
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [([400, 410], "Expected 5 wavelengths, got 2"), (slice(0, 4), "above 0")],
-)
-def test_wavelengths_that_do_not_fit_are_refused(path: Path, given: Any, told: str) -> None:
-    with pytest.raises(CubeFileError, match=told):
-        read_cube(path, wavelengths=given)
 
 
 @pytest.mark.parametrize(

@@ -43,21 +43,6 @@ def test_what_numpy_saves_is_read_in_every_type(
         )
 
 
-def test_the_shipped_scenes_of_cave_are_read(shared_data: Path) -> None:
-    cube = read_cube(shared_data / "cave" / "beads.npz")
-    assert (cube.shape, cube.unit) == ((31, 256, 256), "nm")
-    assert cube.wavelengths.tolist() == list(range(400, 701, 10))
-
-
-def test_numbers_that_another_program_changed_lose_our_record(tmp_path: Path) -> None:
-    with np.load(write_cube(tmp_path / "a.npz", CUBE)) as saved:
-        np.savez(tmp_path / "b.npz", **{**saved, "cube": saved["cube"] * 2})
-    cube = read_cube(tmp_path / "b.npz")
-    assert np.array_equal(cube.data, DATA * 2)
-    assert cube.provenance == Provenance()
-    assert cube.wavelengths.tolist() == WAVELENGTHS.tolist()
-
-
 @bad_input("046-npz")
 def test_refuse_several(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"

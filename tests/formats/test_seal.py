@@ -176,4 +176,4 @@ def test_a_record_without_its_seal_is_told_in_every_format(tmp_path: Path) -> No
     for path in paths:
         cube = read_cube(path)
         assert np.array_equal(cube.data, DATA)
-        assert CHANGED in cube.metadata["warnings"]
+        assert (cube.provenance, CHANGED in cube.metadata["warnings"]) == (Provenance(), True)

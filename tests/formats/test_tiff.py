@@ -42,12 +42,7 @@ CUBE = SpectralCube(
 
 def test_tifffile_reads_what_we_save(tmp_path: Path) -> None:
     path = write_cube(tmp_path / "a.tif", CUBE)
-    cube = read_cube(path)
-    assert np.array_equal(cube.data, DATA)
-    assert cube.data.dtype == np.float32
-    assert np.array_equal(cube.wavelengths, WAVELENGTHS)
-    assert (cube.unit, cube.quantity, cube.provenance) == ("nm", "reflectance", CUBE.provenance)
-    assert cube.metadata == FIELDS
+    assert read_cube(path).metadata == FIELDS
     with tifffile.TiffFile(path) as judge:
         assert judge.series[0].axes == "CYX"
         assert np.array_equal(judge.asarray(), DATA)
@@ -153,6 +148,7 @@ def test_what_gdal_derives_from_our_file_is_read_as_it_is_now(tmp_path: Path) ->
     cube = read_cube(tmp_path / "b.tif")
     assert np.array_equal(cube.data, DATA[3:5] + 1)
     assert cube.wavelengths.tolist() == WAVELENGTHS[3:5].tolist()
+    assert (cube.provenance, CHANGED in cube.metadata["warnings"]) == (Provenance(), True)
 
 
 def test_a_huge_file_is_a_big_tiff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,15 +525,6 @@ except OutOfMemory as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "Expected memory for a.tif, got too little. Close other programs.\n"
-
-
-def test_what_gdal_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) -> None:
-    path = write_cube(tmp_path / "a.tif", CUBE)
-    assert "warnings" not in read_cube(path).metadata
-    rasterio.shutil.copy(path, tmp_path / "b.tif", driver="GTiff")
-    cube = read_cube(tmp_path / "b.tif")
-    np.testing.assert_array_equal(cube.wavelengths, CUBE.wavelengths)
-    assert (cube.provenance, CHANGED in cube.metadata["warnings"]) == (Provenance(), True)
 
 
 def foreign_tiff(path: Path, **options: Any) -> NDArray[np.uint16]:
