@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.interpolate import interp1d
 
 import napari_mst as nm
@@ -81,7 +82,7 @@ def test_other_indices_are_those_of_spyndex(name: str) -> None:
     with np.errstate(invalid="ignore"):  # the root of a negative number
         expected = spyndex.computeIndex(name, params=constants | given)
     expected = np.where(np.isfinite(expected), expected, np.nan)
-    np.testing.assert_allclose(nm.index(CUBE, name).data, expected, rtol=1e-5)
+    assert_allclose(nm.index(CUBE, name).data, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_a_broad_band_stands_for_a_published_wavelength_and_this_is_said() -> No
 def test_indices_that_are_equal_say_so() -> None:
     for name, other in (("MCARI1", "MTVI1"), ("MCARI2", "MTVI2")):
         one, same = (nm.index(CUBE, each).data for each in (name, other))
-        np.testing.assert_allclose(one, same, rtol=1e-4, atol=1e-6)
+        assert_allclose(one, same, rtol=1e-4, atol=1e-6)
         assert formulas.catalogue()[name].title.endswith(f"the same as {other}")
         assert formulas.catalogue()[other].title.endswith(f"the same as {name}")
 
@@ -122,7 +123,7 @@ def test_a_formula_is_what_numpy_computes() -> None:
     ndvi = (near - red) / (near + red)
     expected = -((band(800) - 2 * band(670)) ** 2) / np.sqrt(band(500))
     expected += np.maximum(band(550), band(600)) * np.e - np.abs(np.log(ndvi**2))
-    np.testing.assert_allclose(nm.formula(CUBE, text).data, expected, rtol=1e-6)
+    assert_allclose(nm.formula(CUBE, text).data, expected, rtol=1e-6)
 
 
 def test_a_divisor_of_zero_and_what_is_no_number_give_nan() -> None:
@@ -148,7 +149,7 @@ def test_a_band_is_at_most_half_a_step_away_and_never_a_bad_one() -> None:
 
 def test_bands_without_wavelengths_are_taken_by_their_number_and_have_no_index() -> None:
     numbered = SpectralCube(CUBE.data[:5], np.arange(5.0), "band")
-    np.testing.assert_array_equal(nm.formula(numbered, "r3 - r1").data, CUBE.data[3] - CUBE.data[1])
+    assert_array_equal(nm.formula(numbered, "r3 - r1").data, CUBE.data[3] - CUBE.data[1])
     assert formulas.indices_of(numbered) == {}
     with pytest.raises(SpectrumError, match="nm for N, got 0-4 band"):
         nm.index(numbered, "NDVI")
@@ -200,7 +201,7 @@ def test_what_is_no_formula_is_refused_and_never_run(text: str) -> None:
 
 
 def test_a_name_in_another_case_is_taken_where_it_is_clear() -> None:
-    np.testing.assert_array_equal(nm.index(CUBE, "ndvi").data, nm.index(CUBE, "NDVI").data)
+    assert_array_equal(nm.index(CUBE, "ndvi").data, nm.index(CUBE, "NDVI").data)
     with pytest.raises(SpectrumError, match="Expected one of BAI and BaI, got 'bai'"):
         nm.index(CUBE, "bai")
 

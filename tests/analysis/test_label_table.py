@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from skimage.measure import regionprops_table
 
 from napari_mst.analysis.formulas import indices_of
@@ -26,7 +27,7 @@ def test_every_label_has_its_place_its_area_its_mean_and_its_deviation() -> None
     names = ("label", "row", "column", "pixels", "mean 550 nm", "sd 830 nm")
     theirs = ("label", "centroid-0", "centroid-1", "num_pixels", "intensity_mean-1")
     for ours, column in zip(names, (*theirs, "intensity_std-3"), strict=True):
-        np.testing.assert_allclose(table[ours], expected[column], rtol=1e-6, atol=1e-6)
+        assert_allclose(table[ours], expected[column], rtol=1e-6, atol=1e-6)
     assert table["area (um^2)"] == [each / 4 for each in table["pixels"]]
     assert table["name"] == ["", "leaf", "", ""]
 
@@ -34,7 +35,7 @@ def test_every_label_has_its_place_its_area_its_mean_and_its_deviation() -> None
 def test_an_index_of_a_label_is_that_of_its_mean_spectrum() -> None:
     table = label_table(CUBE, LABELS)
     near, red = np.array(table["mean 830 nm"]), np.array(table["mean 660 nm"])
-    np.testing.assert_allclose(table["NDVI"], (near - red) / (near + red), rtol=1e-6)
+    assert_allclose(table["NDVI"], (near - red) / (near + red), rtol=1e-6)
     assert set(indices_of(CUBE)) <= set(table)
 
 
@@ -47,7 +48,7 @@ def test_the_separability_is_the_jeffries_matusita_distance() -> None:
     bhattacharyya += np.log(volumes[0] / np.sqrt(volumes[1] * volumes[2])) / 2
     table = label_table(CUBE, LABELS)
     expected = 2 * (1 - np.exp(-bhattacharyya))
-    np.testing.assert_allclose(table["JM to 1"][:2], [0, expected], rtol=1e-6, atol=1e-12)
+    assert_allclose(table["JM to 1"][:2], [0, expected], rtol=1e-6, atol=1e-12)
     assert np.isnan(table["JM to 1"][3])
     assert "JM to 9" not in table
 
@@ -57,7 +58,7 @@ def test_what_has_fewer_directions_than_bands_is_compared_along_those() -> None:
     many = SpectralCube(np.tensordot(mixing, CUBE.data, 1), np.arange(400.0, 701, 10))
     numbers = np.array([1, 2, 3])
     few = separability(CUBE, LABELS, numbers)
-    np.testing.assert_allclose(separability(many, LABELS, numbers), few, rtol=1e-4, atol=1e-9)
+    assert_allclose(separability(many, LABELS, numbers), few, rtol=1e-4, atol=1e-9)
 
 
 def test_thousands_of_cells_are_not_compared_and_no_label_is_refused() -> None:
@@ -73,4 +74,4 @@ def test_a_table_is_saved_for_other_programs_and_runs_no_formula(tmp_path: Path)
     table = label_table(CUBE, LABELS, {1: "=1+1"})
     read = pd.read_csv(write_table(tmp_path / "cells.csv", table))
     assert read["name"][0] == "'=1+1"
-    np.testing.assert_array_equal(read["mean 500 nm"], table["mean 500 nm"])
+    assert_array_equal(read["mean 500 nm"], table["mean 500 nm"])

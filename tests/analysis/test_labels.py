@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from tests.analysis.conftest import bounds
 
 from napari_mst.analysis import label_means
 from napari_mst.analysis.comparison import compare_labels, compare_region
 from napari_mst.analysis.label_means import Spread
 from napari_mst.analysis.regions import Region, label_spectra, region_spectrum
-from napari_mst.base.errors import Cancelled, SpectrumError
-from napari_mst.base.progress import Progress
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
 
 SHAPE = (37, 53)
@@ -46,11 +46,11 @@ def check(cube: SpectralCube, labels: np.ndarray, spread: Spread = "std") -> Non
         expected = region_spectrum(
             cube, region, spread, cube_name="cube", pixel_area=(0.25, "um^2")
         )
-        np.testing.assert_allclose(one.values, expected.values, rtol=1e-9, atol=1e-12)
+        assert_allclose(one.values, expected.values, rtol=1e-9, atol=1e-12)
         if expected.lower is None:
             assert one.lower is None
         else:
-            np.testing.assert_allclose(bounds(one), bounds(expected), rtol=1e-9, atol=1e-9)
+            assert_allclose(bounds(one), bounds(expected), rtol=1e-9, atol=1e-9)
         assert (one.name, one.spread, one.origin) == (
             expected.name,
             expected.spread,
@@ -92,15 +92,6 @@ def test_labels_of_another_size_or_kind_are_refused(labels: np.ndarray) -> None:
         label_spectra(CUBE, labels)
 
 
-def test_a_pass_is_cancelled_and_tells_its_progress() -> None:
-    told: list[float] = []
-    label_spectra(CUBE, cells(), progress=told.append)
-    assert told[0] == 0
-    assert told[-1] == 1
-    with pytest.raises(Cancelled):
-        label_spectra(CUBE, cells(), progress=Progress(is_cancelled=lambda: True))
-
-
 def test_every_label_is_compared_as_its_region_is() -> None:
     labels, data = scattered(), CUBE.data.copy()
     data[:, :4, :4] = 0.001  # dark
@@ -112,7 +103,7 @@ def test_every_label_is_compared_as_its_region_is() -> None:
     for value, one in found.items():
         expected = compare_region(cube, reference, Region.of_label(labels, value))
         scores, others = ((c.mrae, c.rmse, c.angle, c.pixels) for c in (one, expected))
-        np.testing.assert_allclose(scores, others, rtol=1e-9)
-        np.testing.assert_allclose(one.error.values, expected.error.values, rtol=1e-9)
-        np.testing.assert_allclose(bounds(one.error), bounds(expected.error), rtol=1e-9)
+        assert_allclose(scores, others, rtol=1e-9)
+        assert_allclose(one.error.values, expected.error.values, rtol=1e-9)
+        assert_allclose(bounds(one.error), bounds(expected.error), rtol=1e-9)
         assert one.error.origin == expected.error.origin

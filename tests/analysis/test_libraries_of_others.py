@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import napari_mst as nm
 from napari_mst.base.errors import CubeFileError, CurveWarning
@@ -55,13 +56,13 @@ def test_ecostress_has_its_name_its_unit_and_shares(tmp_path: Path) -> None:
     (tmp_path / "a.spectrum.txt").write_text(ECOSTRESS)
     leaf = read(tmp_path / "a.spectrum.txt")
     assert (leaf.name, leaf.unit) == ("Abies concolor", "nm")
-    np.testing.assert_array_equal(leaf.wavelengths, [2500, 1400, 350])
-    np.testing.assert_allclose(leaf.values, [0.1, 0.345, 0.03])
+    assert_array_equal(leaf.wavelengths, [2500, 1400, 350])
+    assert_allclose(leaf.values, [0.1, 0.345, 0.03])
 
 
 def test_sed_gives_its_reflectance_alone(tmp_path: Path) -> None:
     (tmp_path / "a.sed").write_text(SED)
-    np.testing.assert_allclose(read(tmp_path / "a.sed").values, [0.05, 0.06])
+    assert_allclose(read(tmp_path / "a.sed").values, [0.05, 0.06])
 
 
 def test_usgs_takes_the_wavelengths_from_the_file_above(tmp_path: Path) -> None:
@@ -73,17 +74,17 @@ def test_usgs_takes_the_wavelengths_from_the_file_above(tmp_path: Path) -> None:
     (tmp_path / "splib07a_Wavelengths_ASD.txt").write_text(SPLIB_AXIS)
     leaf = read(chapter / "splib07a_Aspen.txt")
     assert leaf.name == "Aspen_Leaf-A DW92-2 ASDFRa AREF"
-    np.testing.assert_array_equal(leaf.wavelengths, [350, 351, 352])
-    np.testing.assert_array_equal(leaf.values, [0.05, np.nan, 0.08])
+    assert_array_equal(leaf.wavelengths, [350, 351, 352])
+    assert_array_equal(leaf.values, [0.05, np.nan, 0.08])
 
 
 def test_asd_counts_are_divided_by_those_of_the_white(tmp_path: Path) -> None:
     (tmp_path / "raw.asd").write_bytes(asd(0, [10.0, 20, 30], [100.0, 100, 100]))
     (leaf,) = nm.read_spectra(tmp_path / "raw.asd")
     assert (leaf.name, leaf.wavelengths.tolist()) == ("raw", [350, 351, 352])
-    np.testing.assert_allclose(leaf.values, [0.1, 0.2, 0.3])
+    assert_allclose(leaf.values, [0.1, 0.2, 0.3])
     (tmp_path / "ready.asd").write_bytes(asd(1, [0.1, 0.2, 0.3], [1.0, 1, 1]))
-    np.testing.assert_allclose(nm.read_spectra(tmp_path / "ready.asd")[0].values, [0.1, 0.2, 0.3])
+    assert_allclose(nm.read_spectra(tmp_path / "ready.asd")[0].values, [0.1, 0.2, 0.3])
     (tmp_path / "torn.asd").write_bytes(asd(0, [10.0, 20, 30], [100.0, 100, 100])[:500])
     with pytest.raises(CubeFileError, match="complete ASD file"):
         nm.read_spectra(tmp_path / "torn.asd")

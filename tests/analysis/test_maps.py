@@ -1,21 +1,26 @@
 """The table of maps: what each needs, what it makes, and how it is seen; and colour differences."""
 
 import inspect
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import colour
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.analysis.conftest import bounds, curve
 
 import napari_mst as nm
 from napari_mst.analysis.classification import MOST_CLASSES
+from napari_mst.analysis.comparison import cube_errors
 from napari_mst.analysis.label_table import label_table
 from napari_mst.analysis.library import colour_checker
 from napari_mst.analysis.map_kind import ESTIMATED, Map
 from napari_mst.analysis.maps import MAPS, photo_difference
+from napari_mst.analysis.regions import label_spectra
 from napari_mst.base.errors import Cancelled, CubeError, SpectrumError
 from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance, SpectralCube
@@ -69,9 +74,9 @@ def test_no_map_counts_a_bad_band_or_a_value_that_stands_for_none(name: str) -> 
     if is_compared:  # its fill is still that of the header
         asked["reference"].data[:, 5:8, 9] = -9999
     found, expected = made(name, MARKED, **asked), made(name, CLEAN)
-    np.testing.assert_allclose(found.data, expected.data, rtol=1e-6, atol=1e-6)
+    assert_allclose(found.data, expected.data, rtol=1e-6, atol=1e-6)
     saved = found.to_cube()
-    np.testing.assert_array_equal(saved.wavelengths, expected.to_cube().wavelengths)
+    assert_array_equal(saved.wavelengths, expected.to_cube().wavelengths)
     assert "data ignore value" not in saved.metadata
 
 
@@ -83,17 +88,17 @@ def test_no_spectrum_statistic_or_picture_counts_them_either() -> None:
     names = set(tables[1]) - {"name"}
     assert set(tables[0]) >= names
     for name in names:
-        np.testing.assert_allclose(tables[0][name], tables[1][name], rtol=1e-6, err_msg=name)
+        assert_allclose(tables[0][name], tables[1][name], rtol=1e-6, err_msg=name)
     for row, column in ((1, 2), (6, 9)):
         values = np.insert(CLEAN.spectrum(row, column).values, 3, np.nan)
-        np.testing.assert_array_equal(MARKED.spectrum(row, column).values, values)
+        assert_array_equal(MARKED.spectrum(row, column).values, values)
         seen = nm.point_spectrum(MARKED, row, column).values
-        np.testing.assert_array_equal(seen, values)
+        assert_array_equal(seen, values)
     window = nm.Region.of_window(6, 9, (40, 36), 5)
     found = [bounds(nm.region_spectrum(cube, window))[0] for cube in (MARKED, CLEAN)]
-    np.testing.assert_array_equal(np.delete(found[0], 3), found[1])
-    np.testing.assert_array_equal(MARKED.render(), CLEAN.render())
-    np.testing.assert_array_equal(MARKED.composite(), CLEAN.composite())
+    assert_array_equal(np.delete(found[0], 3), found[1])
+    assert_array_equal(MARKED.render(), CLEAN.render())
+    assert_array_equal(MARKED.composite(), CLEAN.composite())
     pure = [nm.endmembers(cube, 3) for cube in (MARKED, CLEAN)]
     assert [each.name for each in pure[0]] == [each.name for each in pure[1]]
 
@@ -101,8 +106,8 @@ def test_no_spectrum_statistic_or_picture_counts_them_either() -> None:
 @pytest.mark.parametrize("suffix", [".hdr", ".tif", ".nc", ".zarr", ".mat", ".npy"])
 def test_bad_bands_and_fill_outlive_a_file(suffix: str, tmp_path: Path) -> None:
     cube = nm.read_cube(nm.write_cube(tmp_path / f"cube{suffix}", MARKED))
-    np.testing.assert_array_equal(cube.data, DIRTY)
-    np.testing.assert_array_equal(nm.maps.anomalies(cube).data, nm.maps.anomalies(MARKED).data)
+    assert_array_equal(cube.data, DIRTY)
+    assert_array_equal(nm.maps.anomalies(cube).data, nm.maps.anomalies(MARKED).data)
 
 
 @pytest.mark.parametrize("name", [name for name in MAPS if MAPS[name].number])
@@ -120,14 +125,7 @@ def test_numbers_and_texts_reach_the_functions() -> None:
     nothing = made("classes", angle=0.1).data
     assert nothing[1, 1] == 1
     assert nothing.sum() == 1
-    np.testing.assert_array_equal(
-        made("formula", expression="r650 / r450").data, CUBE.data[5] / CUBE.data[1]
-    )
-
-
-def test_classes_have_the_names_and_colours_of_their_spectra() -> None:
-    result = made("classes")
-    assert (result.names, result.tints) == (("leaf",), ("#123456",))
+    assert_array_equal(made("formula", expression="r650 / r450").data, CUBE.data[5] / CUBE.data[1])
 
 
 def test_too_many_spectra_are_refused() -> None:
@@ -161,17 +159,26 @@ def test_every_plane_is_drawn_with_its_title() -> None:
     assert made("classes").plot().axes[0].images
 
 
-@pytest.mark.parametrize(
-    "name", ["classes", "clusters", "components", "anomalies", "formula", "reference-rmse"]
-)
-def test_long_maps_report_and_heed_a_cancel(name: str) -> None:
+LABELS = RNG.integers(0, 4, (40, 36))
+LONG: dict[str, Callable[..., object]] = {
+    "labels": lambda **to: label_spectra(CUBE, LABELS, **to),
+    "errors": lambda **to: cube_errors(CUBE, NEEDS["reference"], **to),
+    "resampled": lambda **to: nm.resample(CUBE, [550], **to),
+}
+LONG_MAPS = ["classes", "clusters", "components", "anomalies", "formula", "unmixed"]
+LONG_MAPS += ["photo-difference", "reference-rmse"]
+
+
+@pytest.mark.parametrize("name", [*LONG_MAPS, *LONG])
+def test_what_takes_long_reports_and_heeds_a_cancel(name: str) -> None:
+    run = LONG.get(name, partial(made, name))
     shares: list[float] = []
-    made(name, progress=Progress(shares.append))
+    run(progress=Progress(shares.append))
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)
     shares.clear()
     with pytest.raises(Cancelled):
-        made(name, progress=Progress(shares.append, lambda: bool(shares)))
+        run(progress=Progress(shares.append, lambda: bool(shares)))
     assert len(shares) == 1
 
 
@@ -205,7 +212,7 @@ def test_difference_from_a_photo_is_colour_sciences() -> None:
     seen_lab = colour.XYZ_to_Lab(colour.sRGB_to_XYZ(np.moveaxis(seen, 0, -1)))
     photo_lab = colour.XYZ_to_Lab(colour.sRGB_to_XYZ(photo / 255))
     expected = np.asarray(colour.delta_E(seen_lab, photo_lab, method="CIE 2000"))
-    np.testing.assert_allclose(photo_difference(CHART, photo).data, expected, atol=0.03)
+    assert_allclose(photo_difference(CHART, photo).data, expected, atol=0.03)
     assert expected.max() > 5
 
 
@@ -223,17 +230,7 @@ def test_what_is_no_number_is_black_and_has_no_difference() -> None:
     cube = SpectralCube(data, BANDS)
     expected = np.zeros((4, 6), dtype=bool)
     expected[1, 2] = expected[3, 3] = True
-    np.testing.assert_array_equal(np.isnan(photo_difference(cube, photo).data), expected)
-
-
-def test_difference_from_a_photo_reports_and_heeds_a_cancel() -> None:
-    shares: list[float] = []
-    photo = CHART.render(full_scale=1.0)
-    photo_difference(CHART, photo, progress=shares.append)
-    assert shares == sorted(shares)
-    assert (shares[0], shares[-1]) == (0, 1)
-    with pytest.raises(Cancelled):
-        photo_difference(CHART, photo, progress=Progress(is_cancelled=lambda: True))
+    assert_array_equal(np.isnan(photo_difference(cube, photo).data), expected)
 
 
 def test_what_has_no_colour_is_refused() -> None:

@@ -26,12 +26,6 @@ def test_angles_are_those_of_spectral_and_rise() -> None:
     ]
 
 
-def test_brightness_does_not_matter() -> None:
-    best = best_matches(Spectrum(WAVELENGTHS, 7 * LIBRARY[5].values), LIBRARY, 1)[0]
-    assert best.spectrum.name == LIBRARY[5].name
-    assert best.angle == pytest.approx(0, abs=1e-5)
-
-
 def test_only_the_common_range_counts() -> None:
     """A library of finer bands, some beyond the spectrum: compared at its bands within both."""
     fine = np.arange(520.0, 900.0, 2)

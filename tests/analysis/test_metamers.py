@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 import napari_mst as nm
@@ -33,18 +34,18 @@ def ends(family: Metamers) -> list[nm.Spectrum]:
 def test_matrix_r_is_the_formula_of_cohen_and_kappauf() -> None:
     a = observer()
     r = matrix_r(a)
-    np.testing.assert_allclose(r, a @ np.linalg.inv(a.T @ a) @ a.T, atol=1e-12)
-    np.testing.assert_allclose(r @ r, r, atol=1e-12)
-    np.testing.assert_allclose(r @ a, a, atol=1e-12)
+    assert_allclose(r, a @ np.linalg.inv(a.T @ a) @ a.T, atol=1e-12)
+    assert_allclose(r @ r, r, atol=1e-12)
+    assert_allclose(r @ a, a, atol=1e-12)
 
 
 def test_a_spectrum_is_its_fundamental_and_its_black() -> None:
     family = nm.metamers(CHART[1])
     fundamental, black = family.fundamental.values, family.black.values
-    np.testing.assert_allclose(fundamental + black, CHART[1].values)
-    np.testing.assert_allclose(fundamental @ observer(), CHART[1].values @ observer(), atol=1e-12)
-    np.testing.assert_allclose(black @ observer(), 0, atol=1e-12)
-    np.testing.assert_allclose(fundamental @ black, 0, atol=1e-12)
+    assert_allclose(fundamental + black, CHART[1].values)
+    assert_allclose(fundamental @ observer(), CHART[1].values @ observer(), atol=1e-12)
+    assert_allclose(black @ observer(), 0, atol=1e-12)
+    assert_allclose(fundamental @ black, 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("patch", range(24))
@@ -52,7 +53,7 @@ def test_metamers_have_one_colour_in_the_light_and_others_in_another(patch: int)
     family = nm.metamers(CHART[patch])
     for other in ends(family):
         tristimulus = other.values @ observer()
-        np.testing.assert_allclose(tristimulus, CHART[patch].values @ observer(), atol=1e-12)
+        assert_allclose(tristimulus, CHART[patch].values @ observer(), atol=1e-12)
         assert family.difference(other) < 1e-9
     assert max(family.difference(other, "A") for other in ends(family)) > 1
 
@@ -62,7 +63,7 @@ def test_a_camera_tells_metamers_no_better(light: str) -> None:
     response = camera_response("Nikon_D5100", light)
     family = nm.metamers(CHART[4], response)
     for other in ends(family):
-        np.testing.assert_allclose(other.values @ response, family.colour(CHART[4]), atol=1e-12)
+        assert_allclose(other.values @ response, family.colour(CHART[4]), atol=1e-12)
         # An eye is another observer: it sees them apart in the very light of the photo.
         assert family.difference(other, light) > 0.1
 
@@ -85,13 +86,13 @@ def test_a_spectrum_outside_zero_and_one_gets_no_further_out() -> None:
 
 def test_blacks_are_orthonormal_and_cross_zero_once_more_each() -> None:
     blacks = metameric_blacks(GRID, observer())
-    np.testing.assert_allclose(blacks @ blacks.T, np.eye(COUNT), atol=1e-12)
+    assert_allclose(blacks @ blacks.T, np.eye(COUNT), atol=1e-12)
     assert [(np.diff(np.sign(black)) != 0).sum() for black in blacks] == [3, 4, 5, 6, 7, 8]
 
 
 def test_the_order_of_the_bands_does_not_matter() -> None:
     turned = metameric_blacks(GRID[::-1], observer()[::-1])
-    np.testing.assert_allclose(turned[:, ::-1], metameric_blacks(GRID, observer()), atol=1e-9)
+    assert_allclose(turned[:, ::-1], metameric_blacks(GRID, observer()), atol=1e-9)
 
 
 def test_there_are_all_but_three_blacks() -> None:
@@ -101,8 +102,8 @@ def test_there_are_all_but_three_blacks() -> None:
 def test_a_metamer_takes_on_the_black_of_another_spectrum() -> None:
     family = nm.metamers(CHART[0])
     other = family.moved(family.toward(CHART[1]), 1)
-    np.testing.assert_allclose(nm.metamers(other).black.values, nm.metamers(CHART[1]).black.values)
-    np.testing.assert_allclose(family.colour(other), family.colour(CHART[0]), atol=1e-12)
+    assert_allclose(nm.metamers(other).black.values, nm.metamers(CHART[1]).black.values)
+    assert_allclose(family.colour(other), family.colour(CHART[0]), atol=1e-12)
     with pytest.raises(SpectrumError, match="31 wavelengths of the first, got 30 others"):
         family.toward(nm.Spectrum(GRID[1:], np.ones(30)))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import ArrayLike
 from skimage.measure import profile_line
 
@@ -24,8 +25,8 @@ def test_a_line_is_that_of_another_program(cube: SpectralCube) -> None:
     start, stop = (3, 5), (123, 165)  # 200 pixels long
     found = transect(cube, [start, stop])
     expected = [profile_line(band, start, stop, order=1, mode="nearest") for band in cube.data]
-    np.testing.assert_allclose(found.values, expected, atol=1e-5)
-    np.testing.assert_allclose(found.distances, np.arange(201))
+    assert_allclose(found.values, expected, atol=1e-5)
+    assert_allclose(found.distances, np.arange(201))
     index = formula(cube, "r650 / r450").data
     along = found.along("r650 / r450")
     assert along[0] == pytest.approx(index[3, 5])
@@ -37,12 +38,12 @@ def test_distances_follow_the_corners_and_the_size_of_a_pixel(cube: SpectralCube
     assert found.distances[-1] == pytest.approx(10 * 3 + 20 * 2)
     table = found.table("r500")
     assert list(table)[:5] == ["distance (mm)", "row", "column", "r500", "450 nm"]
-    np.testing.assert_array_equal(table["500 nm"], table["r500"])
+    assert_array_equal(table["500 nm"], table["r500"])
 
 
 def test_a_place_beyond_the_image_is_a_gap(cube: SpectralCube) -> None:
     found = transect(cube, [(5, 190), (5, 210)])
-    np.testing.assert_array_equal(np.isnan(found.values[0]), found.places[:, 1] > 199.5)
+    assert_array_equal(np.isnan(found.values[0]), found.places[:, 1] > 199.5)
 
 
 def test_only_the_surroundings_of_the_line_are_read(cube: SpectralCube) -> None:

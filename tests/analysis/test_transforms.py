@@ -9,6 +9,7 @@ import pytest
 import spectral
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import trapezoid
 from scipy.signal import savgol_filter
 from scipy.stats import zscore
@@ -54,18 +55,14 @@ def reversed_(spectrum: Spectrum) -> Spectrum:
 def test_area_becomes_one() -> None:
     found = normalised(SPECTRUM, "area")
     assert np.trapezoid(found.values, found.wavelengths) == pytest.approx(1)
-    np.testing.assert_allclose(normalised(reversed_(SPECTRUM), "area").values, found.values[::-1])
-
-
-def test_maximum_becomes_one() -> None:
-    np.testing.assert_allclose(normalised(SPECTRUM, "maximum").values, VALUES / 0.8)
+    assert_allclose(normalised(reversed_(SPECTRUM), "area").values, found.values[::-1])
 
 
 def test_bounds_are_normalised_like_the_values() -> None:
     found = normalised(SPECTRUM, "maximum")
     lower, upper = bounds(found)
-    np.testing.assert_allclose(upper, (VALUES + 0.2) / 0.8)
-    np.testing.assert_allclose(lower, (VALUES - 0.1) / 0.8)
+    assert_allclose(upper, (VALUES + 0.2) / 0.8)
+    assert_allclose(lower, (VALUES - 0.1) / 0.8)
     assert (found.spread, found.name, found.colour) == ("std", "a", "#112233")
 
 
@@ -78,14 +75,14 @@ def test_black_cannot_be_normalised_and_is_a_gap(to: Any) -> None:
 def test_gap_is_left_out_of_area_and_maximum() -> None:
     values = np.where(np.arange(7) == 3, np.nan, 2.0)
     spectrum = Spectrum(WAVELENGTHS, values)
-    np.testing.assert_allclose(normalised(spectrum, "area").values, values / 600)
-    np.testing.assert_allclose(normalised(spectrum, "maximum").values, values / 2)
+    assert_allclose(normalised(spectrum, "area").values, values / 600)
+    assert_allclose(normalised(spectrum, "maximum").values, values / 2)
 
 
 def test_derivative_of_a_parabola_is_exact_on_any_spacing() -> None:
     parabola = Spectrum(WAVELENGTHS, 3 + 2 * WAVELENGTHS + 0.5 * WAVELENGTHS**2)
-    np.testing.assert_allclose(first_derivative(parabola).values[1:-1], 2 + WAVELENGTHS[1:-1])
-    np.testing.assert_allclose(
+    assert_allclose(first_derivative(parabola).values[1:-1], 2 + WAVELENGTHS[1:-1])
+    assert_allclose(
         first_derivative(reversed_(parabola)).values[1:-1], (2 + WAVELENGTHS[1:-1])[::-1]
     )
 
@@ -101,19 +98,15 @@ def test_derivative_has_no_bounds_and_needs_two_bands() -> None:
 def test_continuum_is_that_of_spectral(values: list[int]) -> None:
     spectrum = Spectrum(WAVELENGTHS, np.array(values) / 50)
     expected = spectral.remove_continuum(spectrum.values, WAVELENGTHS)
-    np.testing.assert_allclose(continuum_removed(spectrum).values, expected, rtol=1e-9)
-    np.testing.assert_allclose(
-        continuum_removed(reversed_(spectrum)).values, expected[::-1], rtol=1e-9
-    )
+    assert_allclose(continuum_removed(spectrum).values, expected, rtol=1e-9)
+    assert_allclose(continuum_removed(reversed_(spectrum)).values, expected[::-1], rtol=1e-9)
 
 
 def test_continuum_spans_gaps_and_is_not_below_zero() -> None:
     values = np.where(np.arange(7) == 4, np.nan, VALUES)
     found = continuum_removed(Spectrum(WAVELENGTHS, values)).values
     keep = np.arange(7) != 4
-    np.testing.assert_allclose(
-        found[keep], spectral.remove_continuum(VALUES[keep], WAVELENGTHS[keep])
-    )
+    assert_allclose(found[keep], spectral.remove_continuum(VALUES[keep], WAVELENGTHS[keep]))
     assert np.isnan(found[4])
     assert np.isnan(continuum_removed(Spectrum(WAVELENGTHS, -VALUES)).values).all()
     assert np.isnan(continuum_removed(Spectrum(WAVELENGTHS, np.nan * VALUES)).values).all()
@@ -121,9 +114,9 @@ def test_continuum_spans_gaps_and_is_not_below_zero() -> None:
 
 def test_resampling_is_linear_and_takes_the_bounds_along() -> None:
     found = resampled(SPECTRUM, [400, 405, 545, 700])
-    np.testing.assert_allclose(found.values, [0.2, 0.35, 0.55, 0.35])
-    np.testing.assert_allclose(bounds(found)[1], found.values + 0.2)
-    np.testing.assert_allclose(resampled(reversed_(SPECTRUM), [405, 545]).values, [0.35, 0.55])
+    assert_allclose(found.values, [0.2, 0.35, 0.55, 0.35])
+    assert_allclose(bounds(found)[1], found.values + 0.2)
+    assert_allclose(resampled(reversed_(SPECTRUM), [405, 545]).values, [0.35, 0.55])
 
 
 @pytest.mark.parametrize("wavelength", [399.9, 700.1, np.nan])
@@ -139,7 +132,7 @@ def test_wavelengths_of_detectors_that_overlap_are_sorted(change: Any) -> None:
     found = change(curve([400.0, 420, 410, 430], [1.0, 2, 3, 1])).values
     expected = change(curve([400.0, 410, 420, 430], [1.0, 3, 2, 1])).values
     order = [0, 2, 1, 3] if found.size == 4 else [0]
-    np.testing.assert_allclose(found, expected[order])
+    assert_allclose(found, expected[order])
 
 
 @pytest.mark.parametrize(
@@ -183,7 +176,7 @@ def test_every_transform_of_a_cube_is_that_of_other_libraries(way: str) -> None:
     for order in (rising, rising[::-1], np.roll(rising, 9)):  # and detectors that overlap
         cube = SpectralCube(PIXELS[order], NM[order])
         made = nm.maps.transformed(cube, way, window=7).data
-        np.testing.assert_allclose(made, expected[order], rtol=1e-6, atol=1e-7)
+        assert_allclose(made, expected[order], rtol=1e-6, atol=1e-7)
 
 
 def test_a_large_result_lies_in_a_temporary_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,14 +185,8 @@ def test_a_large_result_lies_in_a_temporary_file(monkeypatch: pytest.MonkeyPatch
     made = Mock(wraps=mapped)
     monkeypatch.setattr(strips, "mapped", made)
     monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
-    np.testing.assert_array_equal(nm.maps.transformed(cube, "smoothed").data, expected)
+    assert_array_equal(nm.maps.transformed(cube, "smoothed").data, expected)
     made.assert_called_once_with(PIXELS.shape, np.float32)
-
-
-def test_absorbance_has_an_inverse() -> None:
-    there = nm.maps.transformed(SpectralCube(PIXELS, NM), "absorbance").to_cube()
-    back = nm.maps.transformed(there, "reflectance of absorbance")
-    np.testing.assert_allclose(back.data, PIXELS, rtol=1e-6)
 
 
 def test_bad_bands_and_what_is_no_number_are_left_out() -> None:
@@ -218,10 +205,10 @@ def test_a_range_has_its_mean_its_area_and_its_centre_of_mass() -> None:
     cube = SpectralCube(PIXELS, NM)
     mean, area, centre = nm.maps.span(cube, "650-500").data
     part, at = PIXELS[10:26], NM[10:26]
-    np.testing.assert_allclose(mean, part.mean(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(area, trapezoid(part, at, axis=0), rtol=1e-6)
+    assert_allclose(mean, part.mean(axis=0), rtol=1e-6)
+    assert_allclose(area, trapezoid(part, at, axis=0), rtol=1e-6)
     first = trapezoid(part * at[:, None, None], at, axis=0)
-    np.testing.assert_allclose(centre, first / trapezoid(part, at, axis=0), rtol=1e-6)
+    assert_allclose(centre, first / trapezoid(part, at, axis=0), rtol=1e-6)
     for text in ("500", "300-500", "", "500-600-700"):
         with pytest.raises(SpectrumError, match="Expected two wavelengths within 400-700 nm"):
             nm.maps.span(cube, text)
@@ -232,7 +219,7 @@ def test_a_range_has_its_mean_its_area_and_its_centre_of_mass() -> None:
 def test_the_depth_at_a_band_is_how_far_it_lies_below_the_continuum() -> None:
     expected = 1 - spectral.remove_continuum(PIXELS.transpose(1, 2, 0), NM)[..., 15]
     removed = nm.maps.transformed(SpectralCube(PIXELS, NM), CONTINUUM_REMOVED).to_cube()
-    np.testing.assert_allclose(nm.formula(removed, "1 - r552").data, expected, atol=1e-6)
+    assert_allclose(nm.formula(removed, "1 - r552").data, expected, atol=1e-6)
     text = nm.maps.MAPS["formula"].text
     assert text is not None
     assert next(iter(text.presets(removed).values())) == "Absorption depth"

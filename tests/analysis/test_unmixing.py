@@ -5,12 +5,12 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import spectral
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize, nnls
 
 import napari_mst as nm
 from napari_mst.analysis.classification import Constraint, abundances, endmembers
-from napari_mst.base.errors import Cancelled, SpectrumError
-from napari_mst.base.progress import Progress
+from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 
@@ -31,7 +31,7 @@ NOISY = SpectralCube(MIXED.data + RNG.normal(0, 0.1, MIXED.shape), WAVELENGTHS)
 @pytest.mark.parametrize("constraint", get_args(Constraint))
 def test_shares_of_a_mixture_are_those_that_it_was_mixed_of(constraint: Constraint) -> None:
     *shares, residual = abundances(MIXED, SPECTRA, constraint).data
-    np.testing.assert_allclose(shares, SHARES, atol=1e-6)
+    assert_allclose(shares, SHARES, atol=1e-6)
     assert residual.max() < 1e-6
 
 
@@ -47,20 +47,20 @@ def test_the_purest_pixels_are_found() -> None:
 def test_free_shares_are_spectrals_and_non_negative_ones_scipys() -> None:
     pixels = np.moveaxis(NOISY.data, 0, 2)
     judge = spectral.unmix(pixels, MEMBERS)
-    np.testing.assert_allclose(
+    assert_allclose(
         abundances(NOISY, SPECTRA, "free").data[:-1], judge.transpose(2, 0, 1), atol=1e-6
     )
     *shares, residual = abundances(NOISY, SPECTRA, "non-negative").data
     expected = np.apply_along_axis(lambda pixel: nnls(MEMBERS.T, pixel)[0], 2, pixels)
-    np.testing.assert_allclose(shares, expected.transpose(2, 0, 1), atol=1e-6)
+    assert_allclose(shares, expected.transpose(2, 0, 1), atol=1e-6)
     left = pixels - expected @ MEMBERS
-    np.testing.assert_allclose(residual, np.sqrt(np.square(left).mean(axis=2)), atol=1e-6)
+    assert_allclose(residual, np.sqrt(np.square(left).mean(axis=2)), atol=1e-6)
 
 
 def test_shares_that_add_up_to_one_are_the_best_of_these() -> None:
     shares = abundances(NOISY, SPECTRA, "sum to one").data[:-1]
     assert shares.min() >= 0
-    np.testing.assert_allclose(shares.sum(axis=0), 1, atol=1e-6)
+    assert_allclose(shares.sum(axis=0), 1, atol=1e-6)
     assert (shares == 0).any(axis=0).mean() > 0.3
     whole = {"type": "eq", "fun": lambda a: a.sum() - 1}
     for row, column in ((0, 0), (3, 7), (8, 2), (14, 21), (17, 5)):
@@ -72,7 +72,7 @@ def test_shares_that_add_up_to_one_are_the_best_of_these() -> None:
             constraints=whole,
             options={"ftol": 1e-15},
         )
-        np.testing.assert_allclose(shares[:, row, column], best.x, atol=2e-6)
+        assert_allclose(shares[:, row, column], best.x, atol=2e-6)
 
 
 def test_a_pixel_without_a_number_has_no_shares() -> None:
@@ -96,8 +96,3 @@ def test_a_pixel_without_a_number_has_no_shares() -> None:
 def test_what_cannot_be_unmixed_is_refused(run: Any, of: Any, message: str) -> None:
     with pytest.raises(SpectrumError, match=message):
         run(*of)
-
-
-def test_unmixing_heeds_a_cancel() -> None:
-    with pytest.raises(Cancelled):
-        nm.maps.unmixed(MIXED, progress=Progress(is_cancelled=lambda: True))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
@@ -24,7 +25,7 @@ CODES = np.linspace(0, 1, 4097)
 
 
 def test_observer_is_cie_1931() -> None:
-    np.testing.assert_allclose(
+    assert_allclose(
         colour_matching_functions(SHAPE.wavelengths),
         OBSERVER.copy().align(SHAPE).values,
         atol=1e-12,
@@ -34,7 +35,7 @@ def test_observer_is_cie_1931() -> None:
 @pytest.mark.parametrize("name", ["D65", "A"])
 def test_illuminant_is_the_cies(name: str) -> None:
     expected = colour.SDS_ILLUMINANTS[name].copy().align(SHAPE).values
-    np.testing.assert_allclose(illuminant(name, SHAPE.wavelengths), expected, atol=6e-5)
+    assert_allclose(illuminant(name, SHAPE.wavelengths), expected, atol=6e-5)
     assert illuminant(name, 560) == 100
 
 
@@ -43,16 +44,12 @@ def test_observer_is_blind_outside_its_table() -> None:
 
 
 def test_srgb_matrix_is_the_standards() -> None:
-    np.testing.assert_allclose(
-        XYZ_TO_SRGB, colour.RGB_COLOURSPACES["sRGB"].matrix_XYZ_to_RGB, atol=1e-4
-    )
+    assert_allclose(XYZ_TO_SRGB, colour.RGB_COLOURSPACES["sRGB"].matrix_XYZ_to_RGB, atol=1e-4)
 
 
 def test_srgb_curves_are_colour_sciences() -> None:
-    np.testing.assert_allclose(
-        srgb_to_linear(CODES), colour.models.eotf_sRGB(CODES), rtol=1e-12, atol=1e-15
-    )
-    np.testing.assert_allclose(
+    assert_allclose(srgb_to_linear(CODES), colour.models.eotf_sRGB(CODES), rtol=1e-12, atol=1e-15)
+    assert_allclose(
         linear_to_srgb(CODES), colour.models.eotf_inverse_sRGB(CODES), rtol=1e-12, atol=1e-15
     )
 
@@ -68,7 +65,7 @@ def test_srgb_curves_keep_float32() -> None:
 
 
 def test_white_is_white() -> None:
-    np.testing.assert_allclose(srgb_response(BANDS).sum(axis=0), 1)
+    assert_allclose(srgb_response(BANDS).sum(axis=0), 1)
 
 
 def test_colour_chart_renders_as_colour_science_renders_it() -> None:
@@ -80,7 +77,7 @@ def test_colour_chart_renders_as_colour_science_renders_it() -> None:
     xyz = [colour.sd_to_XYZ(chip, observer, light, method="Integration") / 100 for chip in chips]
     rendered = render_srgb(np.transpose([chip.values for chip in chips])[:, None], BANDS)
     expected = xyz @ colour.RGB_COLOURSPACES["sRGB"].matrix_XYZ_to_RGB.T
-    np.testing.assert_allclose(rendered[:, 0].T, expected, atol=0.004)
+    assert_allclose(rendered[:, 0].T, expected, atol=0.004)
 
 
 def test_single_band_is_rendered() -> None:
@@ -93,4 +90,4 @@ def test_linear_estimate_is_exact_for_spectra_of_three_dimensions() -> None:
     response = srgb_response(BANDS)
     estimate = linear_estimate(spectra, response)
     assert estimate.shape == (31, 3)
-    np.testing.assert_allclose(spectra @ response @ estimate.T, spectra, atol=1e-10)
+    assert_allclose(spectra @ response @ estimate.T, spectra, atol=1e-10)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst.base.errors import CameraError, CubeFileError, CurveWarning
 from napari_mst.cube import curves
@@ -132,7 +132,7 @@ def test_a_text_means_this_and_says_so(name: str) -> None:
     text, wavelengths, values, notes, unit = READ[name]
     found = parsed(text, "a.csv").in_shares()
     assert_array_equal(found.wavelengths, wavelengths)
-    np.testing.assert_allclose(found.values, values, rtol=1e-15)
+    assert_allclose(found.values, values, rtol=1e-15)
     assert list(found.notes) == list(notes)
     assert found.unit == unit
 
@@ -201,8 +201,8 @@ def test_one_table_is_the_same_in_every_dialect(
         cells = [at, *(value * (100 if is_percent else 1) for value in pair)]
         rows.append([format(cell, ".17f").replace(".", point) for cell in cells])
     found = parsed("\n".join(mark.join(row) for row in rows), "a.csv").in_shares()
-    np.testing.assert_allclose(found.wavelengths, nm, rtol=1e-12)
-    np.testing.assert_allclose(found.values.T, values, rtol=1e-12)
+    assert_allclose(found.wavelengths, nm, rtol=1e-12)
+    assert_allclose(found.values.T, values, rtol=1e-12)
 
 
 @given(st.text(st.sampled_from('0159.,;\t\n -+e#%()naif"\u00b5m\0\x1e')))
@@ -250,7 +250,7 @@ def test_gaps_of_a_light_or_camera_are_told_and_bridged(tmp_path: Path) -> None:
     path.write_text("um r g b\n.4 1 nan 1\n.41 2 2 2\n.3 2 2 2\n.8 2 2 2\n")
     with pytest.warns(CurveWarning, match=r"camera\.csv: Gaps in the values: 1 \(nan\)\."):
         response = camera_response(str(path), "E")
-    np.testing.assert_allclose(response, 1 / len(GRID))
+    assert_allclose(response, 1 / len(GRID))
 
 
 def test_a_large_light_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,14 @@
 import base64
 import io
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from napari_mst.base.arrays import Codes
@@ -30,7 +32,7 @@ def picture_in(html: str) -> Codes:
 def test_a_notebook_shows_the_colours_of_a_reflectance_cube() -> None:
     expected = np.clip(linear_to_srgb(render_srgb(DATA, WAVELENGTHS)), 0, 1) * 255
     picture = picture_in(CUBE._repr_html_())
-    np.testing.assert_allclose(picture, expected.transpose(1, 2, 0), atol=1)
+    assert_allclose(picture, expected.transpose(1, 2, 0), atol=1)
 
 
 def test_a_notebook_shows_the_history_as_text() -> None:
@@ -87,9 +89,9 @@ def test_a_figure_shows_the_picture_and_the_spectra_of_pixels() -> None:
     figure = CUBE.plot([(3, 4), (19, 29)])
     picture, curves = figure.axes
     assert [line.get_label() for line in curves.lines] == ["3, 4", "19, 29"]
-    np.testing.assert_array_equal(curves.lines[1].get_ydata(), DATA[:, 19, 29])
+    assert_array_equal(curves.lines[1].get_ydata(), DATA[:, 19, 29])
     marks = [(np.ravel(mark.get_ydata()), np.ravel(mark.get_xdata())) for mark in picture.lines]
-    np.testing.assert_array_equal(marks, [[[3], [4]], [[19], [29]]])
+    assert_array_equal(marks, [[[3], [4]], [[19], [29]]])
     assert CUBE.plot().axes[0].images
 
 
@@ -103,7 +105,7 @@ def test_a_spectrum_is_drawn_with_its_bounds() -> None:
     values = np.linspace(0, 1, 31)
     bounds: dict[str, Any] = {"lower": values - 0.1, "upper": values + 0.1}
     axes = Spectrum(WAVELENGTHS, values, name="leaf", colour="#00ff00", **bounds).plot()
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), values)
+    assert_array_equal(axes.lines[0].get_ydata(), values)
     assert axes.lines[0].get_color() == "#00ff00"
     assert axes.get_xlabel() == "wavelength (nm)"
     assert len(axes.collections) == 1
@@ -111,17 +113,18 @@ def test_a_spectrum_is_drawn_with_its_bounds() -> None:
     assert len(axes.lines) == 2
 
 
-def test_without_matplotlib_a_figure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(CubeError, match=r"napari-mst\[figures\]"):
-        CUBE.plot()
-    with pytest.raises(SpectrumError, match=r"napari-mst\[figures\]"):
-        Spectrum(WAVELENGTHS, WAVELENGTHS).plot()
-
-
-def test_torch_shares_the_memory_of_a_cube() -> None:
-    from torch.utils.dlpack import from_dlpack
-
-    tensor = from_dlpack(SpectralCube(DATA.copy(), WAVELENGTHS))
-    assert tensor.shape == (31, 20, 30)
-    np.testing.assert_array_equal(tensor.numpy(), DATA)
+@pytest.mark.parametrize(
+    ("library", "make", "advice"),
+    [
+        ("matplotlib.figure", CUBE.plot, r"napari-mst\[figures\]"),
+        ("matplotlib.figure", Spectrum(WAVELENGTHS, WAVELENGTHS).plot, r"napari-mst\[figures\]"),
+        ("xarray", CUBE.to_xarray, r"napari-mst\[xarray\]"),
+        ("hyperspy.signals", CUBE.to_hyperspy, "pip install hyperspy"),
+    ],
+)
+def test_without_its_library_it_says_how_to_install_it(
+    library: str, make: Callable[[], object], advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises((CubeError, SpectrumError), match=advice):
+        make()

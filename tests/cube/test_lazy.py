@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CubeFileError, OutOfMemory
@@ -61,26 +62,26 @@ def test_an_index_gives_what_it_gives_of_an_array(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lazy_files, "SKIPPED_BYTES", skipped)
         for numbers in in_three_orders:
-            np.testing.assert_array_equal(numbers[key], NUMBERS[key])
+            assert_array_equal(numbers[key], NUMBERS[key])
             twice = numbers.mapped(lambda part, bands: part * 2.0, np.float64)
-            np.testing.assert_array_equal(twice[key], doubled[key])
+            assert_array_equal(twice[key], doubled[key])
             tiled = cached(numbers, (2, 3, 4))
             for _ in range(2):
-                np.testing.assert_array_equal(tiled[key], NUMBERS[key])
+                assert_array_equal(tiled[key], NUMBERS[key])
 
 
 def test_parts_and_single_pixels_are_those_of_an_array(in_three_orders: list[Lazy]) -> None:
     rows, columns = np.array([6, 0, 3]), np.array([1, 5, 1])
     cut = (slice(1, 4), slice(2, None, 2), slice(None))
     for numbers in in_three_orders:
-        np.testing.assert_array_equal(numbers[:, rows, columns], NUMBERS[:, rows, columns])
+        assert_array_equal(numbers[:, rows, columns], NUMBERS[:, rows, columns])
         part = numbers.part(*cut)
         assert part.shape == NUMBERS[cut].shape
-        np.testing.assert_array_equal(part[..., ::2], NUMBERS[cut][..., ::2])
+        assert_array_equal(part[..., ::2], NUMBERS[cut][..., ::2])
         turned = np.moveaxis(numbers, 0, -1)  # type: ignore[type-var]
-        np.testing.assert_array_equal(turned, np.moveaxis(NUMBERS, 0, -1))
+        assert_array_equal(turned, np.moveaxis(NUMBERS, 0, -1))
         assert copy.deepcopy(numbers) is numbers
-        np.testing.assert_array_equal(pickle.loads(pickle.dumps(numbers)), NUMBERS)
+        assert_array_equal(pickle.loads(pickle.dumps(numbers)), NUMBERS)
     with pytest.raises(IndexError):
         in_three_orders[0][5]
 
@@ -116,7 +117,7 @@ def test_a_tile_is_read_once_while_there_is_room(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(lazy, "KEPT_BYTES", 80)
     tiled = cached(Lazy("b", SHAPE, "i2", read), (5, 1, 2))
     for row in (0, 0, 1, 0):
-        np.testing.assert_array_equal(tiled[:, row], NUMBERS[:, row])
+        assert_array_equal(tiled[:, row], NUMBERS[:, row])
     assert [rows.start for _, rows, _ in boxes] == [0, 0, 0, 1, 1, 1, 0, 0, 0]
 
 
@@ -133,11 +134,11 @@ def test_looking_at_bands_keeps_a_few_and_strips_of_all_bands_keep_their_row(
     monkeypatch.setattr(lazy, "KEPT_BYTES", 2 * 2 * height * width)
     tiled = cached(Lazy("b", SHAPE, "i2", read), (1, height, width))
     for band in range(5):
-        np.testing.assert_array_equal(tiled[band], NUMBERS[band])
+        assert_array_equal(tiled[band], NUMBERS[band])
     assert len(tiled.tiles) == 2
     boxes.clear()
     for row in range(height):
-        np.testing.assert_array_equal(tiled[:, row], NUMBERS[:, row])
+        assert_array_equal(tiled[:, row], NUMBERS[:, row])
     assert sum(len(bands) for bands, _, _ in boxes) == 3
 
 
@@ -157,7 +158,7 @@ def test_a_file_that_a_save_replaces_stays_as_it_was(tmp_path: Path) -> None:
     numbers = stored(tmp_path / "a.img")
     (tmp_path / "b.img").write_bytes(bytes(423))
     (tmp_path / "b.img").replace(tmp_path / "a.img")
-    np.testing.assert_array_equal(numbers, NUMBERS)
+    assert_array_equal(numbers, NUMBERS)
 
 
 def test_a_viewer_is_given_coarse_numbers_until_the_tiles_are_there() -> None:
@@ -170,12 +171,12 @@ def test_a_viewer_is_given_coarse_numbers_until_the_tiles_are_there() -> None:
     missing = list[Any]()
     levels[0].on_missing = missing.extend
     part = levels[0][:, 8:40, 0:30][3, :, :]
-    np.testing.assert_array_equal(part, whole[3, ::8, ::6].repeat(8, 0).repeat(6, 1)[8:40])
+    assert_array_equal(part, whole[3, ::8, ::6].repeat(8, 0).repeat(6, 1)[8:40])
     assert missing == [(0, row, column) for row in range(3) for column in range(2)]
     assert not numbers.tiles
     numbers[:, 16:32, 0:16]
     part = np.asarray(levels[0][:, 8:40, 0:30][3, :, :])
-    np.testing.assert_array_equal(part[8:24, :16], whole[3, 16:32, :16])
+    assert_array_equal(part[8:24, :16], whole[3, 16:32, :16])
 
 
 def as_slice(at: range) -> slice:

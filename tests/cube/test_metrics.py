@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import spectral
+from numpy.testing import assert_allclose
 
 from napari_mst.cube.illuminants import render_lab
 from napari_mst.cube.metrics import (
@@ -52,14 +53,8 @@ def test_spectral_angle_is_that_of_the_spectral_package() -> None:
     pixels = ESTIMATE.transpose(1, 2, 0).astype(np.float64)
     members = REFERENCE.reshape(31, -1).T.astype(np.float64)
     angles = spectral.spectral_angles(pixels, members).reshape(42, 42).diagonal()
-    np.testing.assert_allclose(
-        spectral_angles(ESTIMATE, REFERENCE).ravel(), np.degrees(angles), rtol=1e-9
-    )
+    assert_allclose(spectral_angles(ESTIMATE, REFERENCE).ravel(), np.degrees(angles), rtol=1e-9)
     assert spectral_angle(ESTIMATE, REFERENCE) == pytest.approx(np.degrees(angles).mean())
-
-
-def test_spectral_angle_sees_no_brightness() -> None:
-    assert spectral_angle(3 * REFERENCE, REFERENCE) == pytest.approx(0, abs=1e-5)
 
 
 def test_dark_pixel_has_no_spectral_angle_and_no_relative_error() -> None:
@@ -100,12 +95,12 @@ def test_colour_difference_is_that_of_colour_science() -> None:
     first[1:, :20] = second[1:, 10:30] = 0  # grey: no hue
     second[1:, 40:60] = -first[1:, 40:60] * 1.001 + 0.01  # nearly opposite hues
     expected = colour.delta_E(first.T, second.T, method="CIE 2000")
-    np.testing.assert_allclose(delta_e(first, second), expected, atol=1e-9)
+    assert_allclose(delta_e(first, second), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("light", ["D65", "A"])
 def test_white_has_the_colour_white_under_every_light(light: str) -> None:
     wavelengths = np.linspace(400, 700, 31)
     white = render_lab(np.ones((31, 1, 1)), wavelengths, light)
-    np.testing.assert_allclose(white.ravel(), [100, 0, 0], atol=1e-9)
+    assert_allclose(white.ravel(), [100, 0, 0], atol=1e-9)
     assert colour_difference(ESTIMATE, ESTIMATE, wavelengths, light) == 0

@@ -9,6 +9,7 @@ from typing import Any
 import colour
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image, ImageCms
 
 import napari_mst as nm
@@ -78,9 +79,7 @@ def test_unadapted_lamp_light_is_reddish() -> None:
 @pytest.mark.parametrize("name", LEDS)
 def test_leds_are_the_cies(name: str) -> None:
     expected = colour.SDS_ILLUMINANTS[name]
-    np.testing.assert_allclose(
-        illuminant_power(name, expected.wavelengths), expected.values, atol=1e-6
-    )
+    assert_allclose(illuminant_power(name, expected.wavelengths), expected.values, atol=1e-6)
 
 
 def test_light_comes_from_a_file_or_a_spectrum(tmp_path: Path) -> None:
@@ -90,8 +89,8 @@ def test_light_comes_from_a_file_or_a_spectrum(tmp_path: Path) -> None:
     file = tmp_path / "lamp.csv"
     file.write_text("\n".join(["wavelength (nm),power", *rows]))
     expected = CUBE.render("A")
-    np.testing.assert_array_equal(CUBE.render(file), expected)
-    np.testing.assert_array_equal(CUBE.render(nm.Spectrum(at[::-1], power[::-1])), expected)
+    assert_array_equal(CUBE.render(file), expected)
+    assert_array_equal(CUBE.render(nm.Spectrum(at[::-1], power[::-1])), expected)
 
 
 def test_bands_that_are_far_apart_or_unordered_are_integrated() -> None:
@@ -123,16 +122,16 @@ def test_full_scale_says_what_is_white() -> None:
 
 
 def test_reflectance_is_shown_as_it_is_rendered() -> None:
-    np.testing.assert_array_equal(CUBE.composite(), CUBE.render())
+    assert_array_equal(CUBE.composite(), CUBE.render())
 
 
 def test_picture_is_the_same_strip_by_strip(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = CUBE.render()
     monkeypatch.setattr(pictures, "STRIP", 31 * 6)
-    np.testing.assert_array_equal(CUBE.render(), whole)
+    assert_array_equal(CUBE.render(), whole)
     part = slice(1, 4, 2), slice(2, 5)
     painted = paint(CUBE, composite_of(CUBE), part)
-    np.testing.assert_array_equal(painted, whole[1:4:2, 2:5])
+    assert_array_equal(painted, whole[1:4:2, 2:5])
 
 
 def infrared(**metadata: Any) -> nm.SpectralCube:
@@ -150,7 +149,7 @@ def test_default_bands_of_the_header_are_shown_where_there_is_no_colour() -> Non
     assert shown_bands(infrared(**{"default bands": "{30, 20, 10}"})) == [29, 19, 9]
     assert shown_bands(infrared(**{"default bands": (7,)})) == [6, 6, 6]
     visible = replace(CUBE, metadata={"default bands": (1, 2, 3)})
-    np.testing.assert_array_equal(visible.composite(), CUBE.composite())
+    assert_array_equal(visible.composite(), CUBE.composite())
 
 
 def test_near_infrared_is_red_in_a_false_colour() -> None:
@@ -174,7 +173,7 @@ def test_three_wavelengths_can_be_chosen() -> None:
     recipe = composite_of(cube, (2400, 1500, 600))
     assert recipe.title == "2400, 1500, 600 nm"
     low, high = np.percentile(cube.data[cube.nearest_band(2400)], (1, 99))
-    np.testing.assert_allclose((recipe.tone.black[0], recipe.tone.white[0]), (low, high), rtol=1e-3)
+    assert_allclose((recipe.tone.black[0], recipe.tone.white[0]), (low, high), rtol=1e-3)
     assert found[..., 0].min() == 0
     assert found[..., 0].max() == 255
     with pytest.raises(CubeError, match="within 550-2500 nm, red first, got 300, 700, 600"):
@@ -203,13 +202,13 @@ def test_border_and_missing_pixels_do_not_change_the_picture() -> None:
     framed[:, 2:6, 30:36] = cube.data
     expected = cube.composite()
     found = replace(cube, data=framed).composite()
-    np.testing.assert_array_equal(found[2:6, 30:36], expected)
+    assert_array_equal(found[2:6, 30:36], expected)
     assert found.any(axis=-1).sum() <= 24
     framed[framed == 0] = -9999
     ignoring = replace(cube, data=framed, metadata={"data ignore value": -9999.0})
-    np.testing.assert_array_equal(ignoring.composite(), found)
+    assert_array_equal(ignoring.composite(), found)
     missing = np.where(framed == -9999, np.nan, framed.astype(np.float32))
-    np.testing.assert_array_equal(replace(cube, data=missing).composite(), found)
+    assert_array_equal(replace(cube, data=missing).composite(), found)
 
 
 def test_nothing_but_missing_pixels_is_black() -> None:
@@ -260,7 +259,7 @@ def test_saved_picture_has_its_profile_and_its_facts(tmp_path: Path) -> None:
     picture = CUBE.render("A")
     path = write_picture(tmp_path / "chart.PNG", picture, "Chart", {"illuminant": "A"})
     with Image.open(path) as image:
-        np.testing.assert_array_equal(np.asarray(image), picture)
+        assert_array_equal(np.asarray(image), picture)
         profile = ImageCms.ImageCmsProfile(io.BytesIO(image.info["icc_profile"]))
         assert "sRGB" in ImageCms.getProfileDescription(profile)
         assert json.loads(image.info["napari_mst"]) == {"illuminant": "A"}

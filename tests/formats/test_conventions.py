@@ -11,6 +11,7 @@ import pytest
 import rasterio
 import tifffile
 import xarray
+from numpy.testing import assert_allclose, assert_array_equal
 from rasterio.windows import Window
 from scipy.io import savemat
 
@@ -61,7 +62,7 @@ def test_packed_numbers_are_those_of_xarray(
 ) -> None:
     path = hdf5(tmp_path / "a", stored, attributes)
     with xarray.open_dataset(path, engine="h5netcdf", phony_dims="sort") as judge:
-        np.testing.assert_allclose(values(read_cube(path)), judge.sr.values, rtol=1e-6)
+        assert_allclose(values(read_cube(path)), judge.sr.values, rtol=1e-6)
     assert read_cube(path, scale=False).data.dtype.itemsize == stored.itemsize
 
 
@@ -82,13 +83,13 @@ def test_numbers_beyond_the_valid_range_are_gaps(
     tmp_path: Path, attributes: dict[str, Any], gaps: Array
 ) -> None:
     cube = read_cube(hdf5(tmp_path / "a", STORED, attributes))
-    np.testing.assert_array_equal(np.isnan(cube.data), gaps)
+    assert_array_equal(np.isnan(cube.data), gaps)
 
 
 def test_texts_units_and_names_tell_what_the_numbers_are(tmp_path: Path) -> None:
     about = {"long_name": "surface reflectance", "units": "percent", "scale_factor": "0.1"}
     cube = read_cube(hdf5(tmp_path / "a", STORED, about))
-    np.testing.assert_allclose(cube.data, STORED / 1000, rtol=1e-6)
+    assert_allclose(cube.data, STORED / 1000, rtol=1e-6)
     assert cube.quantity == "reflectance"
     raw = read_cube(hdf5(tmp_path / "b", STORED, {"long_name": "surface reflectance"}))
     assert raw.quantity == ""
@@ -119,7 +120,7 @@ def test_zarr_of_xarray_has_its_axes_wavelengths_place_and_scale(
         tmp_path / "a.zarr", encoding=encoding, zarr_format=version, consolidated=False
     )
     cube = read_cube(tmp_path / "a.zarr")
-    np.testing.assert_allclose(cube.data, np.moveaxis(numbers, -1, 0), atol=5.1e-5)
+    assert_allclose(cube.data, np.moveaxis(numbers, -1, 0), atol=5.1e-5)
     assert cube.wavelengths.tolist() == [400, 500, 700]
     assert cube.quantity == "reflectance"
     place = Georeference.from_json(cube.metadata[FIELD])
@@ -137,9 +138,9 @@ def test_scale_and_offset_of_gdal_are_applied_to_each_band(tmp_path: Path, inter
     with rasterio.open(tmp_path / "a.tif") as judge:
         scales, offsets = (np.array(each)[:, None, None] for each in (judge.scales, judge.offsets))
         wanted = (judge.read(masked=True) * scales + offsets).filled(np.nan)
-    np.testing.assert_allclose(read_cube(tmp_path / "a.tif").data, wanted, rtol=1e-6)
+    assert_allclose(read_cube(tmp_path / "a.tif").data, wanted, rtol=1e-6)
     raw = read_cube(tmp_path / "a.tif", scale=False)
-    np.testing.assert_array_equal(raw.data, STORED)
+    assert_array_equal(raw.data, STORED)
 
 
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
@@ -169,7 +170,7 @@ def test_items_of_gdal_beside_and_in_a_file_are_those_of_rasterio(
         assert tags["wavelength"] in ("700", listed)
         wanted = judge.read() * judge.scales[0]
     assert cube.wavelengths.tolist() == WAVELENGTHS.tolist()
-    np.testing.assert_array_equal(cube.data, wanted)
+    assert_array_equal(cube.data, wanted)
 
 
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
@@ -187,7 +188,7 @@ def test_tiles_that_gdal_leaves_out_hold_its_nodata(
         judge.write(np.ones((4, 16, 16), "f4"), window=Window(16, 0, 16, 16))
     cube = read_cube(path)
     with rasterio.open(path) as judge:
-        np.testing.assert_array_equal(cube.data, judge.read())
+        assert_array_equal(cube.data, judge.read())
     assert np.isnan(values(cube)[:, 20, 20]).all()
 
 
@@ -195,7 +196,7 @@ def test_signed_numbers_of_imagej_are_those_of_its_calibration(tmp_path: Path) -
     stored = RNG.integers(0, 65535, (4, 6, 7)).astype("u2")
     about = {"cf": 0, "c0": -32768.0, "c1": 1.0, "vunit": "Gray Value"}
     tifffile.imwrite(tmp_path / "a.tif", stored, imagej=True, metadata={"axes": "ZYX", **about})
-    np.testing.assert_array_equal(read_cube(tmp_path / "a.tif").data, stored - 32768.0)
+    assert_array_equal(read_cube(tmp_path / "a.tif").data, stored - 32768.0)
 
 
 def test_pages_that_were_written_one_by_one_are_the_bands(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_pages_that_were_written_one_by_one_are_the_bands(tmp_path: Path) -> Non
         for band in FLOATS:
             file.write(band)
     cube = read_cube(tmp_path / "a.tif")
-    np.testing.assert_array_equal(cube.data, FLOATS)
+    assert_array_equal(cube.data, FLOATS)
     assert "4 images of the file were taken for its bands" in cube.metadata["warnings"][0]
 
 
@@ -274,7 +275,7 @@ def test_a_side_array_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         file["sr"] = FLOATS
         file.create_dataset("wavelength", (4,), "f8", chunks=(4,))
     cube = read_cube(tmp_path / "a.h5")
-    np.testing.assert_array_equal(cube.data, FLOATS)
+    assert_array_equal(cube.data, FLOATS)
     assert "'wavelength' cannot be read, and was left out." in cube.metadata["warnings"]
 
 
@@ -299,7 +300,7 @@ def test_an_attribute_of_another_type_than_its_word_has_is_left_out(
     with h5py.File(path, "a") as file:
         file["wavelength"].attrs[key] = value
     cube = read_cube(path)
-    np.testing.assert_array_equal(cube.data, FLOATS)
+    assert_array_equal(cube.data, FLOATS)
     assert cube.wavelengths[[0, -1]].tolist() == [400, 700]
 
 
@@ -336,8 +337,8 @@ def test_a_struct_of_matlab_holds_cube_wavelengths_and_scale(tmp_path: Path) -> 
     for variable in (None, "s/DataCube"):
         cube = read_cube(tmp_path / "a.mat", variable=variable)
         wanted = np.where(STORED == -1, np.nan, STORED / 100)
-        np.testing.assert_allclose(cube.data, wanted, rtol=1e-6)
-        np.testing.assert_allclose(cube.wavelengths, WAVELENGTHS)
+        assert_allclose(cube.data, wanted, rtol=1e-6)
+        assert_allclose(cube.wavelengths, WAVELENGTHS)
         assert cube.quantity == "reflectance"
 
 
@@ -376,10 +377,10 @@ def test_wavelengths_and_their_unit_can_be_said(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, data=STORED, wl=WAVELENGTHS / 1000)
     assert read_cube(path).unit == "Unknown"
-    np.testing.assert_allclose(read_cube(path, unit="um").wavelengths, WAVELENGTHS)
+    assert_allclose(read_cube(path, unit="um").wavelengths, WAVELENGTHS)
     given = read_cube(path, wavelengths=slice(0.4, 0.7), unit="um", scale=0.01)
-    np.testing.assert_allclose(given.wavelengths, WAVELENGTHS)
-    np.testing.assert_allclose(given.data, STORED / 100, rtol=1e-6)
+    assert_allclose(given.wavelengths, WAVELENGTHS)
+    assert_allclose(given.data, STORED / 100, rtol=1e-6)
     np.savez(path, data=STORED, wavelengths=WAVELENGTHS)
     faults: tuple[tuple[dict[str, Any], str], ...] = (
         ({"wavelengths": [1.0, 2.0]}, "Expected 4 wavelengths, got 2"),
@@ -418,7 +419,7 @@ def test_an_axis_of_one_time_falls_away(tmp_path: Path) -> None:
     array.to_zarr(tmp_path / "a.zarr", consolidated=False)
     for name in ("a.nc", "b.nc", "a.zarr"):
         cube = read_cube(tmp_path / name)
-        np.testing.assert_array_equal(cube.data, np.moveaxis(stored[0], -1, 0))
+        assert_array_equal(cube.data, np.moveaxis(stored[0], -1, 0))
         assert cube.wavelengths.tolist() == [400, 500, 700]
 
 

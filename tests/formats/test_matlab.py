@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.io import loadmat, savemat
 from tests.formats.conftest import bad_input, refuse
 
@@ -44,9 +45,9 @@ def write_hdf5(path: Path, **variables: Array) -> Path:
 def test_scipy_reads_a_cube_below_two_gigabytes(tmp_path: Path) -> None:
     path = write_cube(tmp_path / "a.mat", CUBE)
     judge = loadmat(path)
-    np.testing.assert_array_equal(judge["cube"], DATA.transpose(1, 2, 0))
+    assert_array_equal(judge["cube"], DATA.transpose(1, 2, 0))
     assert judge["cube"].dtype == np.float32
-    np.testing.assert_array_equal(judge["bands"], WAVELENGTHS[:, None])
+    assert_array_equal(judge["bands"], WAVELENGTHS[:, None])
     assert read_cube(path).metadata == CUBE.metadata
     # MATLAB, too, saves the variables that it has loaded, ours among them.
     savemat(tmp_path / "b.mat", {name: judge[name] for name in judge if name[0] != "_"})
@@ -302,6 +303,6 @@ def test_scipy_and_h5py_read_the_same_numbers(
     savemat(tmp_path / "b.mat", {"cube": data.transpose(1, 2, 0)})
     ours, theirs = (loadmat(file)["cube"] for file in (path, tmp_path / "b.mat"))
     assert ours.dtype == theirs.dtype
-    np.testing.assert_array_equal(ours, theirs)
+    assert_array_equal(ours, theirs)
     with h5py.File(path) as file:  # its axes are MATLAB's in reverse
-        np.testing.assert_array_equal(file["cube"], data.transpose(0, 2, 1))
+        assert_array_equal(file["cube"], data.transpose(0, 2, 1))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import rasterio
 import xarray
+from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CubeFileError
@@ -30,13 +31,13 @@ CUBE = SpectralCube(
 def test_xarray_and_gdal_read_what_we_write(tmp_path: Path) -> None:
     path = write_cube(tmp_path / "a.nc", CUBE)
     array = xarray.open_dataarray(path, engine="h5netcdf")
-    np.testing.assert_array_equal(array.values, CUBE.data)
-    np.testing.assert_array_equal(array.wavelength, CUBE.wavelengths)
+    assert_array_equal(array.values, CUBE.data)
+    assert_array_equal(array.wavelength, CUBE.wavelengths)
     assert array.wavelength.attrs["units"] == "nm"
     assert float(array.x[0]) == 5e5 + 15
     assert array.encoding["missing_value"] == -1
     with rasterio.open(f"netcdf:{path}:reflectance") as judge:
-        np.testing.assert_array_equal(judge.read(), CUBE.data)
+        assert_array_equal(judge.read(), CUBE.data)
         assert judge.transform[:6] == PLACE.transform
         assert judge.crs == rasterio.CRS.from_epsg(32632)
 
@@ -46,7 +47,7 @@ def test_gdal_reads_a_cube_without_a_place_upright(tmp_path: Path) -> None:
     bare = replace(CUBE, metadata={})
     path = write_cube(tmp_path / "a.nc", bare)
     with rasterio.open(f"netcdf:{path}:reflectance") as judge:
-        np.testing.assert_array_equal(judge.read(), bare.data)
+        assert_array_equal(judge.read(), bare.data)
     assert read_cube(path).metadata == {}
 
 
@@ -55,14 +56,14 @@ def test_metadata_survive_here_and_by_way_of_xarray(tmp_path: Path) -> None:
     array = CUBE.to_xarray()
     array.transpose("y", "x", "wavelength").to_netcdf(tmp_path / "b.nc", engine="h5netcdf")
     for cube in (direct, read_cube(tmp_path / "b.nc")):
-        np.testing.assert_array_equal(cube.data, CUBE.data)
+        assert_array_equal(cube.data, CUBE.data)
         assert (cube.metadata, cube.provenance) == (CUBE.metadata, CUBE.provenance)
 
 
 def test_what_another_program_derived_is_no_damage(tmp_path: Path) -> None:
     array = xarray.open_dataarray(write_cube(tmp_path / "a.nc", CUBE), engine="h5netcdf")
     (array * 2).assign_attrs(array.attrs).to_netcdf(tmp_path / "b.nc", engine="h5netcdf")
-    np.testing.assert_array_equal(read_cube(tmp_path / "b.nc").data, CUBE.data * 2)
+    assert_array_equal(read_cube(tmp_path / "b.nc").data, CUBE.data * 2)
 
 
 def test_bands_without_wavelengths_come_first_whatever_their_number(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_bands_without_wavelengths_come_first_whatever_their_number(tmp_path: Pa
         np.arange(9 * 4 * 3, dtype=np.int16).reshape(9, 4, 3), np.arange(9.0), "band", ""
     )
     cube = read_cube(write_cube(tmp_path / "a.nc", bare))
-    np.testing.assert_array_equal(cube.data, bare.data)
+    assert_array_equal(cube.data, bare.data)
     assert not cube.has_wavelengths
 
 
@@ -95,7 +96,7 @@ def test_emit_has_its_wavelengths_good_bands_and_fill_value(tmp_path: Path) -> N
     numbers = RNG.random((20, 30, 12), dtype=np.float32)
     numbers[0, 0] = -9999
     cube = read_cube(emit(tmp_path / "EMIT_L2A_RFL.nc", numbers))
-    np.testing.assert_array_equal(cube.data, np.moveaxis(numbers, -1, 0))
+    assert_array_equal(cube.data, np.moveaxis(numbers, -1, 0))
     assert (cube.unit, cube.quantity) == ("nm", "reflectance")
     assert cube.wavelengths[0] == 381
     assert cube.metadata == {
@@ -128,12 +129,12 @@ def test_chunks_are_read_where_they_are_looked_at(
     path = (tmp_path / "a.h5").rename(tmp_path / ("a.mat" if userblock else "a.nc"))
     wanted[16:] = 0
     judge = h5py.File(path)["r"][()]
-    np.testing.assert_array_equal(judge, wanted)
+    assert_array_equal(judge, wanted)
     cube = read_cube(path, band_axis=0 if userblock else -1)
     assert isinstance(cube.data, Lazy)
     axes = (2, 1, 0) if userblock else (2, 0, 1)
-    np.testing.assert_array_equal(cube.data, judge.transpose(axes))
-    np.testing.assert_array_equal(cube.data[3:5, ::-2, 11], judge.transpose(axes)[3:5, ::-2, 11])
+    assert_array_equal(cube.data, judge.transpose(axes))
+    assert_array_equal(cube.data[3:5, ::-2, 11], judge.transpose(axes)[3:5, ::-2, 11])
     assert "10 are not in the file" in cube.metadata["warnings"][0]
 
 
@@ -149,7 +150,7 @@ def test_a_chunk_that_is_damaged_later_is_refused(
     damaged[place + 9] ^= 1
     path.write_bytes(damaged)
     cube = read_cube(path)
-    np.testing.assert_array_equal(cube.data[:, 0, 0], h5py.File(path)["r"][:, 0, 0])
+    assert_array_equal(cube.data[:, 0, 0], h5py.File(path)["r"][:, 0, 0])
     with pytest.raises(CubeFileError, match="Expected a complete file"):
         cube.data[0, 9]
 
@@ -183,7 +184,7 @@ def test_the_place_of_a_foreign_file_is_what_gdal_sees(tmp_path: Path, way: str)
     place = Georeference.from_json(read_cube(path).metadata[FIELD])
     assert place is not None
     with rasterio.open(f"netcdf:{path}:r") as judge:
-        np.testing.assert_allclose(place.transform or (), judge.transform[:6], rtol=1e-9, atol=1e-9)
+        assert_allclose(place.transform or (), judge.transform[:6], rtol=1e-9, atol=1e-9)
     assert place.code == crs.to_epsg()
 
 
@@ -220,14 +221,14 @@ def test_prisma_gives_one_cube_of_both_spectrometers(
     vnir[0, :, 0] = 0
     cube = read_cube(prisma(tmp_path / "PRS_L2D_STD_20200101.he5", vnir, swir))
     assert isinstance(cube.data, Lazy) == (most == 100)
-    np.testing.assert_array_equal(cube.wavelengths, [400, 700, 1000, 1100, 2000])
+    assert_array_equal(cube.wavelengths, [400, 700, 1000, 1100, 2000])
     near = [vnir[:, at] / 131070 - 0.25 for at in (2, 1, 0)]
     wanted = np.array([*near, swir[:, 1] / 65535, swir[:, 0] / 65535])
     wanted[:3, 0, 0] = np.nan
-    np.testing.assert_allclose(cube.data, wanted, rtol=1e-6)
-    np.testing.assert_allclose(cube.spectrum(3, 4).values, wanted[:, 3, 4], rtol=1e-6)
+    assert_allclose(cube.data, wanted, rtol=1e-6)
+    assert_allclose(cube.spectrum(3, 4).values, wanted[:, 3, 4], rtol=1e-6)
     assert cube.quantity == "reflectance"
-    np.testing.assert_allclose(cube.metadata["fwhm"], cube.wavelengths / 100)
+    assert_allclose(cube.metadata["fwhm"], cube.wavelengths / 100)
     place = Georeference.from_json(cube.metadata[FIELD])
     assert place == replace(PLACE, transform=(30.0, 0, 5e5 - 15, 0, -30.0, 4e6 + 15))
 

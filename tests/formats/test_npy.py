@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from napari_mst.base.errors import CubeFileError
 from napari_mst.cube import Provenance, SpectralCube
@@ -25,8 +26,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("given", [slice(400, 440), [400, 410, 420, 430, 440]])
 def test_an_array_has_the_wavelengths_that_are_given(path: Path, given: Any) -> None:
     cube = read_cube(path, wavelengths=given)
-    np.testing.assert_array_equal(cube.data, CUBE)
-    np.testing.assert_array_equal(cube.wavelengths, [400, 410, 420, 430, 440])
+    assert_array_equal(cube.data, CUBE)
+    assert_array_equal(cube.wavelengths, [400, 410, 420, 430, 440])
     assert cube.unit == "nm"
 
 
@@ -69,7 +70,7 @@ def test_numpy_loads_what_we_write_and_a_copy_has_lost_our_record(tmp_path: Path
     cube = SpectralCube(CUBE, np.arange(400.0, 441, 10), provenance=Provenance("m"))
     path = write_cube(tmp_path / "a.npy", cube)
     numbers = np.load(path)
-    np.testing.assert_array_equal(numbers, CUBE)
+    assert_array_equal(numbers, CUBE)
     again = read_cube(path)
     assert (again.provenance, again.wavelengths.tolist()) == (
         cube.provenance,

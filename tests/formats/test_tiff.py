@@ -14,6 +14,7 @@ import pytest
 import rasterio
 import rasterio.shutil
 import tifffile
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 from tests.formats.conftest import bad_input, refuse
@@ -190,8 +191,8 @@ def test_the_metadata_of_enmap_describe_its_image(tmp_path: Path, level: str) ->
     cube = read_cube(path)
     wanted = stored * np.array(gains)[:, None, None] + offset
     wanted[:, 0, 0] = np.nan
-    np.testing.assert_allclose(cube.data, wanted, rtol=1e-6)
-    np.testing.assert_allclose(cube.wavelengths, 418.416 + 100 * np.arange(4))
+    assert_allclose(cube.data, wanted, rtol=1e-6)
+    assert_allclose(cube.wavelengths, 418.416 + 100 * np.arange(4))
     assert (cube.unit, cube.metadata["fwhm"]) == ("nm", (6.9,) * 4)
     assert cube.quantity == ("reflectance" if level == "L2A" else "")
     assert "warnings" not in cube.metadata
@@ -220,9 +221,9 @@ def test_tiles_and_strips_are_read_where_they_are_looked_at(
     tifffile.imwrite(path, stored, photometric="minisblack", **layout)
     cube = read_cube(path)
     assert isinstance(cube.data, Lazy)
-    np.testing.assert_array_equal(cube.data, wanted)
-    np.testing.assert_array_equal(cube.data[:, 49, 69], wanted[:, 49, 69])
-    np.testing.assert_array_equal(cube.data[3:5, ::-3], wanted[3:5, ::-3])
+    assert_array_equal(cube.data, wanted)
+    assert_array_equal(cube.data[:, 49, 69], wanted[:, 49, 69])
+    assert_array_equal(cube.data[3:5, ::-3], wanted[3:5, ::-3])
 
 
 @bad_input("037-planes")
@@ -563,7 +564,7 @@ def test_a_header_beside_a_tiff_is_used(tmp_path: Path, name: str, header: str) 
     (tmp_path / name).write_text(header)
     cube = read_cube(tmp_path / "a.tif")
     expected = np.where(data == 5, np.nan, data / np.float64(10000)).astype(np.float32)
-    np.testing.assert_array_equal(cube.data, expected)
+    assert_array_equal(cube.data, expected)
     assert cube.quantity == "reflectance"
     assert cube.metadata["applied scaling"] == "reflectance scale factor 10000"
     if "wavelength" in header:
@@ -571,7 +572,7 @@ def test_a_header_beside_a_tiff_is_used(tmp_path: Path, name: str, header: str) 
         assert cube.metadata["fwhm"] == (10, 10, 20, 20)
         assert "warnings" not in cube.metadata
     as_stored = read_cube(tmp_path / "a.tif", scale=False)
-    np.testing.assert_array_equal(as_stored.data, data)
+    assert_array_equal(as_stored.data, data)
     assert as_stored.metadata["data ignore value"] == 5
 
 
@@ -579,7 +580,7 @@ def test_a_header_of_another_image_is_not_used_for_a_tiff(tmp_path: Path) -> Non
     data = foreign_tiff(tmp_path / "a.tif")
     (tmp_path / "a.hdr").write_text(SCALED)
     (tmp_path / "a.img").write_bytes(data.tobytes())
-    np.testing.assert_array_equal(read_cube(tmp_path / "a.tif").data, data)
+    assert_array_equal(read_cube(tmp_path / "a.tif").data, data)
     (tmp_path / "a.img").unlink()
     for text, told in (
         (SCALED.replace("= 6", "= 60"), "another size"),
@@ -587,7 +588,7 @@ def test_a_header_of_another_image_is_not_used_for_a_tiff(tmp_path: Path) -> Non
     ):
         (tmp_path / "a.hdr").write_text(text)
         cube = read_cube(tmp_path / "a.tif")
-        np.testing.assert_array_equal(cube.data, data)
+        assert_array_equal(cube.data, data)
         assert any(told in warning for warning in cube.metadata["warnings"])
     (tmp_path / "a.hdr").write_text("#?RADIANCE")
     assert not any(
@@ -600,7 +601,7 @@ def test_our_own_tiff_needs_no_header_beside_it(tmp_path: Path) -> None:
     path = write_cube(tmp_path / "a.tif", cube)
     (tmp_path / "a.hdr").write_text(SCALED)
     again = read_cube(path)
-    np.testing.assert_array_equal(again.data, cube.data)
+    assert_array_equal(again.data, cube.data)
     assert again.wavelengths.tolist() == [1, 2, 3, 4]
 
 

@@ -15,6 +15,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr as judge
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.base import atomic_save
@@ -53,12 +54,12 @@ def test_a_large_image_has_smaller_levels_that_napari_shows_as_one_layer(tmp_pat
     group = judge.open_group(str(path), mode="r")
     levels: list[Any] = [array[...] for _, array in sorted(group.arrays())]
     assert [level.shape for level in levels] == [(2, 2101, 1030), (2, 1051, 515), (2, 526, 258)]
-    np.testing.assert_array_equal(levels[0], data)
+    assert_array_equal(levels[0], data)
     for before, level in pairwise(levels):
         even = before[:, : before.shape[1] // 2 * 2, : before.shape[2] // 2 * 2]
         means = even.reshape(2, even.shape[1] // 2, 2, -1, 2).mean((2, 4))
-        np.testing.assert_allclose(level[:, : means.shape[1], : means.shape[2]], means, rtol=1e-6)
-        np.testing.assert_allclose(level[:, -1, 0], before[:, -1, :2].mean(1), rtol=1e-6)
+        assert_allclose(level[:, : means.shape[1], : means.shape[2]], means, rtol=1e-6)
+        assert_allclose(level[:, -1, 0], before[:, -1, :2].mean(1), rtol=1e-6)
     ome: Any = group.attrs["ome"]
     (image,) = ome["multiscales"]
     places = [level["coordinateTransformations"] for level in image["datasets"]]
@@ -75,7 +76,7 @@ def test_a_copy_without_our_seal_has_wavelengths_by_its_axis(tmp_path: Path) -> 
     array.attrs.clear()
     copy = read_cube(path)
     assert copy.metadata["warnings"] == (CHANGED,)
-    np.testing.assert_allclose(copy.wavelengths, CUBE.wavelengths)
+    assert_allclose(copy.wavelengths, CUBE.wavelengths)
 
 
 def test_a_large_cube_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
