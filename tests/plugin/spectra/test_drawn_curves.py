@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from pytestqt.qtbot import QtBot
 from qtpy.QtGui import QPainterPath
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.drawn_curves import MOST_SMOOTH, CurvesItem
+from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import DrawnCurve
 
 COLOURS = ("#e6194b", "#f58231", "#3cb44b")
@@ -58,3 +60,15 @@ def test_curves_keep_half_of_the_axis_where_their_bounds_are_wide() -> None:
     far = Spectrum(WAVELENGTHS, values, lower=values - 0.1, upper=values + 5)
     item.set_lines([DrawnCurve(near), DrawnCurve(far)])
     assert item.values == pytest.approx((0.1, 1.2))
+
+
+def test_the_name_of_an_axis_stands_in_its_middle(qtbot: QtBot) -> None:
+    plot = SpectraPlot()
+    qtbot.addWidget(plot)
+    plot.show()
+    qtbot.waitExposed(plot)
+    plot.set_axes(WAVELENGTHS, "nm", "continuum removed")
+    for axis, side in ((plot.left, "height"), (plot.bottom, "width")):
+        name = axis.label.mapRectToParent(axis.label.boundingRect())
+        beside = getattr(name, side)() / 2 + (name.top() if side == "height" else name.left())
+        assert abs(beside - getattr(axis.size(), side)() / 2) <= 1

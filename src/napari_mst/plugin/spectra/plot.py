@@ -189,7 +189,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         The axis of the values reaches from 0 to *top* at least; without it, it fits the curves.
         """
         if (label, top) != (self.left.labelText, self._top):
-            self.left.setLabel(label)
+            relabel(self.left, label)
             self._top = top
             self._fit_values()
         axes = (unit, float(min(wavelengths)), float(max(wavelengths)))
@@ -198,7 +198,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._axes = axes
         is_nm = unit == NANOMETRES
         self.colours.setVisible(is_nm)
-        self.bottom.setLabel("wavelength (nm)" if is_nm else unit)
+        relabel(self.bottom, "wavelength (nm)" if is_nm else unit)
         for line in (self.band, self.cursor):
             line.label.setFormat("{value:.0f} nm" if is_nm else "{value:g}")
         with QSignalBlocker(self.span):
@@ -358,6 +358,12 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     def _on_span(self) -> None:
         for number, wavelength in enumerate(self.span.getRegion()):
             self.handle_dragged.emit(number, wavelength)
+
+
+def relabel(axis: pg.AxisItem, text: str) -> None:
+    """Write *text* along *axis*; pyqtgraph puts it in the middle only when the plot is resized."""
+    axis.setLabel(text)
+    axis.resizeEvent()
 
 
 def _faint(colour: str) -> QColor:

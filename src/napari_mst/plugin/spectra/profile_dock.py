@@ -24,6 +24,7 @@ from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.menus import SUFFIXES, save_as_printed
 from napari_mst.plugin.spectra.model_dock import ModelDock
+from napari_mst.plugin.spectra.plot import relabel
 from napari_mst.plugin.spectra.profiling import NO_LINE, spectrogram
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
@@ -99,8 +100,8 @@ class ProfilePlot(pg.GraphicsLayoutWidget):
         self.image.setRect(QRectF(0, low, length, height))
         self.below.setRange(QRectF(0, low, length, height), padding=0)
         is_nm = found.cube.unit == NANOMETRES
-        self.wavelength.setLabel("wavelength (nm)" if is_nm else found.cube.unit)
-        self.bottom.setLabel(f"distance ({found.unit})")
+        relabel(self.wavelength, "wavelength (nm)" if is_nm else found.cube.unit)
+        relabel(self.bottom, f"distance ({found.unit})")
 
     def show_value(self, name: str, values: Singles | None, band: float | None) -> None:
         """Draw the *values* of *name* along the line, and the *band* that the slider shows."""
@@ -109,7 +110,8 @@ class ProfilePlot(pg.GraphicsLayoutWidget):
             self.curve.setData([], [])
         else:
             self.curve.setData(found.distances, values, connect="finite")
-        self.value.setLabel(name)
+        if name != self.value.labelText:
+            relabel(self.value, name)
         if band is not None:
             self.band.setValue(band)
 

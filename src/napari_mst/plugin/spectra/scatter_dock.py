@@ -26,6 +26,7 @@ from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.gating import Highlight
 from napari_mst.plugin.spectra.menus import PICTURES, save_as_printed
 from napari_mst.plugin.spectra.model_dock import ModelDock
+from napari_mst.plugin.spectra.plot import relabel
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
@@ -140,8 +141,8 @@ class ScatterPlot(pg.GraphicsLayoutWidget):
             return
         if found is not self._shown:
             self._shown = found
-            self.left.setLabel(found.y.text)
-            self.bottom.setLabel(found.x.text)
+            relabel(self.left, found.y.text)
+            relabel(self.bottom, found.x.text)
             self.show_all()
         drawn = (found, *((each.colour, id(each.density)) for each in highlights))
         if drawn != self._drawn:
