@@ -476,6 +476,14 @@ def count_controls(dock: AttentionDock) -> int:
     return len(controls)
 
 
+def test_no_page_scrolls_as_a_whole_on_a_laptop(full_dock: AttentionDock) -> None:
+    full_dock.resize(440, 694)  # the room of a dock on 1366 x 768 pixels
+    for page in range(full_dock.tabs.count()):
+        full_dock.tabs.setCurrentIndex(page)
+        QApplication.processEvents()
+        assert full_dock.page.verticalScrollBar().maximum() == 0, full_dock.tabs.tabText(page)
+
+
 @pytest.mark.parametrize("page", range(4))
 def test_no_page_has_more_than_ten_controls_beside_the_heads(
     full_dock: AttentionDock, page: int

@@ -21,7 +21,6 @@ from qtpy.QtWidgets import (
     QLabel,
     QMenu,
     QPushButton,
-    QTabWidget,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -64,7 +63,14 @@ from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.menus import SUFFIXES, save_as_printed
 from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
-from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import (
+    HelpButton,
+    Pages,
+    Paragraph,
+    ScrolledPage,
+    fill,
+    let_shrink,
+)
 
 RUNS_HINT = (
     "The recorded runs; every run of the page Photo is among them. A region has a separate "
@@ -142,7 +148,7 @@ class AttentionDock(Dock):
         self.steps = Pictures("The steps of attention", 160)
         self.what_if = WhatIfPage(WhatIf(self.viewer, self.model, partial(start, is_listed=False)))
         self.pixel = PixelPage()
-        self.tabs = QTabWidget()
+        self.tabs = Pages()
         self.form_fold = Fold(self.rows, FOLD_HINT, "Photo and model")
         self.effects_text = Paragraph()
         self.full_button = QToolButton(text="Full screen", autoRaise=True, toolTip=FULL_HINT)

@@ -29,6 +29,7 @@ SIGNED = "CET-D1A"
 """Blue, white, red."""
 ON_DARK, ON_WHITE = "#3df0ff", "#00b7c7"
 """Frames of a cell: in colours that begin with black, and around white."""
+ENLARGE = "A double click shows it alone, another one all again."
 COLUMNS = 2
 STOPS = 9
 """Colours that the bar of a scale is made of."""
@@ -53,7 +54,7 @@ class Picture:
         self.title.setText(drawn.title, color=colour)
         self.title.setMinimumWidth(0)  # else the text sets the width of the picture
         for part in (self.title, self.view):
-            part.setToolTip(drawn.tip)
+            part.setToolTip("<br>".join(filter(None, [drawn.tip, ENLARGE])))
         is_signed = drawn.limits[0] < 0
         self.image.setColorMap(pg.colormap.get(SIGNED if is_signed else COLORMAP))
         self.image.setImage(np.asarray(drawn.values), levels=drawn.limits)

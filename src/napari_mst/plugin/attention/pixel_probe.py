@@ -52,9 +52,7 @@ SIX = "six"
 PATCH = 4
 """Pixels along each side of the patch of a single head; each pixel of it is a token."""
 WAITING = "Estimating the noise of the photo ..."
-NOT_BETWEEN_PIXELS = (
-    "Channels attend to channels in this block. Choose a network with windows, or non-local means."
-)
+NOT_BETWEEN_PIXELS = "No pixel has weights in this block. Choose another attention above."
 OUTSIDE = "This is not on the photo. Click a pixel of it."
 
 

@@ -89,13 +89,19 @@ class Schematic(QWidget):
         is_u_shaped = bool(blocks) and blocks[0].startswith("stages.")
         for column, block in enumerate(blocks):
             stage, part = divmod(column, len(LEVELS))
-            self._add_block(block, 2 * LEVELS[part] if is_u_shaped else 0, column)
-            # The bottleneck is the middle of its stage.
-            if is_u_shaped and LEVELS[part] == max(LEVELS):
-                self._grid.addWidget(_label(f"stage {stage + 1}"), 0, column - 1, 1, 3)
+            self._add_block(block, LEVELS[part] if is_u_shaped else 1, column)
+            channels, _ = self.record.shapes[block]
+            text = f"stage {stage + 1}: {channels}" if is_u_shaped and not part else f"{channels}"
+            if not is_u_shaped:
+                self._grid.addWidget(_label(text), 0, column)
+            # The number of both blocks of a level stands between them: a screen is not high.
+            elif (between := len(LEVELS) - 2 * part - 2) > 0:
+                self._grid.addWidget(_label(text), LEVELS[part], column + 1, 1, between)
+            elif part == max(LEVELS):
+                self._grid.addWidget(_label(text), LEVELS[part], column + 1)
 
     def _add_block(self, block: str, row: int, column: int) -> None:
-        channels, heads = self.record.shapes[block]
+        _, heads = self.record.shapes[block]
         side_by_side = QHBoxLayout(spacing=1)
         for head in range(heads):
             # By default a tool button only takes the focus from a click.
@@ -108,8 +114,7 @@ class Schematic(QWidget):
             self._group.addButton(button)
             self.buttons[block, head] = button
             side_by_side.addWidget(button)
-        self._grid.addWidget(_label(str(channels)), row, column)
-        self._grid.addLayout(side_by_side, row + 1, column)
+        self._grid.addLayout(side_by_side, row, column)
         self._grid.setColumnStretch(column, 1)
 
     def _on_click(self, block: str, head: int) -> None:

@@ -8,7 +8,15 @@ from napari.components import ViewerModel
 from napari.utils.theme import Theme
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QHideEvent, QShowEvent
-from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QSlider,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_mst.plugin.attention.matrix_page import Pictures
 from napari_mst.plugin.attention.what_if_model import WhatIf, WhatIfView
@@ -55,15 +63,16 @@ class WhatIfPage(QWidget):
         self.reset_button = QPushButton("Reset", toolTip=RESET_HINT)
         self.text, note = Paragraph(), Paragraph()
         note.setText(NOTE)
-        self.pictures = Pictures("The cube before and after", 130)
+        self.pictures = Pictures("The cube before and after", 110)
         self.spectrum = pg.PlotWidget(enableMenu=False)
         self.spectrum.setMouseEnabled(False, False)
         self.spectrum.hideButtons()
         self.spectrum.setMinimumHeight(110)
+        self.spectrum.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self.spectrum.setAccessibleName("Spectrum before and after")
         self.curves = [self.spectrum.plot(), self.spectrum.plot(pen=pg.mkPen(AFTER, width=2))]
         chosen = self.weights, self.reset_button
-        fill(
+        layout = fill(
             QVBoxLayout(self),
             fill(
                 QHBoxLayout(),
@@ -79,6 +88,7 @@ class WhatIfPage(QWidget):
             note,
             stretched=self.pictures,
         )
+        layout.setStretchFactor(self.spectrum, 1)
         self.temperature.valueChanged.connect(calling(self._choose))
         self.weights.currentIndexChanged.connect(calling(self._choose))
         self.reset_button.clicked.connect(calling(self.reset))

@@ -16,6 +16,7 @@ from qtpy.QtWidgets import (
     QLayout,
     QScrollArea,
     QSizePolicy,
+    QTabWidget,
     QToolButton,
     QWidget,
 )
@@ -100,6 +101,28 @@ class ScrolledPage(QScrollArea):
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
         return QSize(self.widget().sizeHint())
+
+
+class Pages(QTabWidget):
+    """Tabs that are as low as the page that is shown: Qt has the least height of every page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.currentChanged.connect(self._fit)
+
+    def _fit(self, current: int) -> None:
+        preferred, ignored = QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored
+        for number in range(self.count()):
+            height = preferred if number == current else ignored
+            self.widget(number).setSizePolicy(preferred, height)
+
+    def hasHeightForWidth(self) -> bool:
+        """Qt asks for this when it lays out the docks, and would take the highest page again."""
+        return False
+
+    def sizeHint(self) -> QSize:
+        """Qt asks for this, too: a page around the tabs is to scroll only below their least."""
+        return QSize(super().sizeHint().width(), self.minimumSizeHint().height())
 
 
 class Paragraph(QLabel):
