@@ -1,15 +1,16 @@
 """Fixtures that every folder of tests uses."""
 
 import gc
+import json
 import math
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from napari_mst.base.arrays import Floats, Singles
 
 if TYPE_CHECKING:
+    from napari_mst import Model, Reconstructor
     from napari_mst.engine.features import PhotoRows
 
 # Small tensors on many threads wait for each other, and on a busy machine they wait a hundred times
@@ -64,6 +66,36 @@ def executor(request: pytest.FixtureRequest) -> Iterator[str]:
         if request.param == "torch":
             patch.setattr(native, "is_ready", lambda: False)
         yield request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _decoded_here() -> Iterator[dict[str, Callable[..., Any]]]:
+    """Decodes files of strangers in this process: the start of another takes half a second."""
+    from napari_mst.base import sandbox
+
+    before = {"stream": sandbox.stream, "limit_memory": sandbox.limit_memory}
+
+    def stream(function: str, path: Path, options: Sequence[Any], _: object) -> Iterator[Any]:
+        for facts, parts in sandbox.answers(function, path, json.loads(json.dumps(options))):
+            told = sandbox._description(json.dumps(facts).encode() + b"\n") or {}
+            if "offset" in told:
+                place = told["offset"], tuple(told["shape"]), told["order"]
+                yield told, np.memmap(path, told["dtype"], "r", *place)
+            else:
+                numbers = bytearray().join(part.data for part in parts)
+                yield told, np.frombuffer(numbers, told["dtype"]).reshape(told["shape"])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandbox, "stream", stream)
+        patch.setattr(sandbox, "limit_memory", lambda _: None)
+        yield before
+
+
+@pytest.fixture
+def apart(_decoded_here: dict[str, Callable[..., Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decodes files of strangers in a process of its own, as outside of tests."""
+    for name, function in _decoded_here.items():
+        monkeypatch.setattr(f"napari_mst.base.sandbox.{name}", function)
 
 
 @pytest.fixture
@@ -149,6 +181,13 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
         attention=dict(zip(blocks, matrices, strict=True)),
         weights=path,
     )
+
+
+def on_cpu(model: "str | Path | Model", **options: Any) -> "Reconstructor":
+    """A reconstructor with *model*, which is loaded if it is a name or a file."""
+    from napari_mst import Model, Reconstructor, load_model
+
+    return Reconstructor(model if isinstance(model, Model) else load_model(model), "cpu", **options)
 
 
 def source_of(photo: Floats) -> "PhotoRows":

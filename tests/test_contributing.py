@@ -14,7 +14,9 @@ import pytest
 import tifffile
 import torch
 from napari.components import ViewerModel
+from numpy.testing import assert_allclose
 from safetensors.torch import save_file
+from tests.conftest import on_cpu
 from tests.formats import test_formats
 from tests.plugin.reconstruct.manifest import preference
 from torch import nn
@@ -95,15 +97,15 @@ def test_a_network_of_somebody_else_is_loaded_by_its_row_and_streamed_exactly(
     network = example("A network")["Gated"]().eval()
     path = tmp_path / "gated.safetensors"
     save_file(network.state_dict(), path)
-    cube = Reconstructor(load_model(path), "cpu").reconstruct(photo())
+    cube = on_cpu(path).reconstruct(photo())
     assert cube.shape == (6, 22, 30)
-    np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-6)
+    assert_allclose(*streamed_and_whole(network), atol=1e-6)
 
 
 def test_an_attention_mechanism_of_somebody_else_runs_in_the_u_shape() -> None:
     torch.manual_seed(0)
     network = example("An attention mechanism")["WindowMSTPlusPlus"](stages=1).eval()
-    np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-5)
+    assert_allclose(*streamed_and_whole(network), atol=1e-5)
     model = replace(load_model("mstpp-srgb"), network=network)
     explorer = PixelExplorer(Reconstructor(model, "cpu"), photo())
     assert len(explorer.record().pixel_blocks) == 5
@@ -132,7 +134,7 @@ def test_a_fast_form_takes_the_place_of_its_pass_and_gives_the_same() -> None:
     fast_path = fast_path_of(network.program().passes, CPU, torch.float32)
     assert fast_path is not None
     assert fast_path.name == "1x1 convolution as a product"
-    np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-6)
+    assert_allclose(*streamed_and_whole(network), atol=1e-6)
 
 
 TESTS_OF_A_FORMAT = [
@@ -153,7 +155,7 @@ def test_a_file_format_of_somebody_else_passes_the_tests_of_every_row(
 
 def test_a_map_of_attention_is_what_its_unit_promises() -> None:
     example("A map of attention")
-    explorer = AttentionExplorer(Reconstructor(load_model("mstpp-srgb"), "cpu"), photo(24, 32))
+    explorer = AttentionExplorer(on_cpu("mstpp-srgb"), photo(24, 32))
     block = next(iter(explorer.record().blocks))
     found = explorer.map("query", Selection(block, 0, 0, 0))
     assert np.square(found.values).sum() == pytest.approx(1, rel=1e-4)
@@ -172,7 +174,7 @@ def test_a_map_of_somebody_else_is_made_by_the_command_line(
     path = tmp_path / "brightness.tif"
     assert main(["map", str(cube_file), "brightness", "-o", str(path)]) == 0
     brightness = read_cube(cube_file).data.mean(axis=0)
-    np.testing.assert_allclose(np.squeeze(tifffile.imread(path)), brightness, rtol=1e-6)
+    assert_allclose(np.squeeze(tifffile.imread(path)), brightness, rtol=1e-6)
 
 
 def test_a_command_of_somebody_else_is_listed_and_runs(
@@ -204,7 +206,7 @@ def test_an_option_of_a_run_is_a_field_and_a_row() -> None:
     parser = ArgumentParser()
     add_arguments(parser, options)
     assert called(options, vars(parser.parse_args(["--sharpen"]))) == form.options
-    setup = replace(Reconstructor(load_model("pixelwise-srgb"), "cpu").setup, options=form.options)
+    setup = replace(on_cpu("pixelwise-srgb").setup, options=form.options)
     assert origin(setup, "5e1f", "srgb").options == {"sharpen": "True"}
 
 

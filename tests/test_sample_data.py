@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst import Chart, Photo, calibrate, read_cube, read_spectra
 from napari_mst.analysis.library import colour_checker
@@ -30,8 +31,8 @@ def test_every_file_has_an_origin_and_a_licence_and_all_are_small() -> None:
 
 def test_the_chart_is_one_cube_in_two_formats_with_the_patches_of_its_spectra() -> None:
     tiff, envi = (read_cube(FOLDER / name) for name in ("chart.tif", "chart.hdr"))
-    np.testing.assert_array_equal(tiff.data, envi.data)
-    np.testing.assert_array_equal(tiff.wavelengths, envi.wavelengths)
+    assert_array_equal(tiff.data, envi.data)
+    assert_array_equal(tiff.wavelengths, envi.wavelengths)
     spectra = read_spectra(FOLDER / "chart.csv")
     assert [spectrum.name for spectrum in spectra] == [each.name for each in colour_checker()]
     first, last, step = PATCHES
@@ -39,7 +40,7 @@ def test_the_chart_is_one_cube_in_two_formats_with_the_patches_of_its_spectra() 
     listed = centres.transpose(2, 1, 0).reshape(24, 31)
     ratio = listed / [spectrum.values for spectrum in spectra]
     # One light over all bands of a patch: least in the corners, where 15 % are missing at most.
-    np.testing.assert_allclose(ratio, ratio.mean(axis=1, keepdims=True).repeat(31, 1), rtol=3e-3)
+    assert_allclose(ratio, ratio.mean(axis=1, keepdims=True).repeat(31, 1), rtol=3e-3)
     assert 0.85 < ratio.mean(axis=1).min() < ratio.mean(axis=1).max() < 1
 
 

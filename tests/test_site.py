@@ -13,6 +13,7 @@ from typing import Any
 import imagecodecs
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 import napari_mst as nm
@@ -165,14 +166,12 @@ def test_the_browser_gives_the_spectra_of_python_on_the_screen_and_in_its_files(
     wait(page, lambda: files[2].stat().st_size == cube.data.size * 4)
 
     saved = nm.read_cube(files[1])
-    np.testing.assert_allclose(saved.data, cube.data, atol=1e-4)
-    np.testing.assert_array_equal(saved.wavelengths, cube.wavelengths)
+    assert_allclose(saved.data, cube.data, atol=1e-4)
+    assert_array_equal(saved.wavelengths, cube.wavelengths)
     places = [line.split() for line in files[0].read_text().splitlines()[0].split(",")[1:]]
     spectra = np.loadtxt(files[0], delimiter=",", skiprows=1)
     for place, curve in zip(places, spectra.T[1:], strict=True):
-        np.testing.assert_allclose(
-            curve, cube.spectrum(int(place[1]), int(place[3])).values, atol=1e-4
-        )
+        assert_allclose(curve, cube.spectrum(int(place[1]), int(place[3])).values, atol=1e-4)
 
 
 def test_the_band_in_the_browser_is_that_of_python(page: Any) -> None:
@@ -186,8 +185,8 @@ def test_the_band_in_the_browser_is_that_of_python(page: Any) -> None:
         done(await sides(arguments[0], tables.models[0], tables));
     """
     shown = page.execute_async_script(script, cube.spectrum(200, 300).values.tolist())
-    np.testing.assert_allclose(shown["lower"], band[0], atol=1e-4)
-    np.testing.assert_allclose(shown["upper"], band[1], atol=1e-4)
+    assert_allclose(shown["lower"], band[0], atol=1e-4)
+    assert_allclose(shown["upper"], band[1], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +267,7 @@ def test_a_photo_of_a_phone_or_camera_gives_the_cube_of_python(
     off = np.abs(codes - np.moveaxis(nm.Photo.read(path).pixels, 0, -1).astype(int))
     assert off.max() <= 1
     assert off.mean() < 0.05
-    np.testing.assert_allclose(saved.data, expected(codes).data, atol=1e-4)
+    assert_allclose(saved.data, expected(codes).data, atol=1e-4)
 
 
 def test_a_photo_of_a_high_dynamic_range_is_refused_in_a_sentence(
@@ -286,7 +285,7 @@ def test_transparent_pixels_are_unknown(page: Any, downloads: Path, tmp_path: Pa
     codes[5:10, 7:20] = 0
     Image.fromarray(codes).save(tmp_path / "hole.png")
     data = saved_cube(page, tmp_path / "hole.png", downloads).data
-    np.testing.assert_array_equal(np.isnan(data), np.broadcast_to(codes[..., 3] == 0, data.shape))
+    assert_array_equal(np.isnan(data), np.broadcast_to(codes[..., 3] == 0, data.shape))
     click(page, 7, 12, 20, 30)
     wait(page, lambda: "transparent, so its spectrum is unknown" in text(page, "readout"))
     assert not page.find_elements("css selector", "#kept li")
@@ -305,7 +304,7 @@ def test_threads_of_a_page_that_is_isolated_give_the_same_numbers(downloads: Pat
         files = [downloads / name for name in ("cube.hdr", "cube.img")]
         wait(page, lambda: all(file.exists() for file in files))
         wait(page, lambda: files[1].stat().st_size == cube.data.size * 4)
-    np.testing.assert_allclose(nm.read_cube(files[0]).data, cube.data, atol=1e-4)
+    assert_allclose(nm.read_cube(files[0]).data, cube.data, atol=1e-4)
 
 
 @pytest.mark.parametrize(

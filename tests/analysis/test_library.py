@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -311,18 +310,6 @@ def test_damage_is_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
         read_spectra(path)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 300
-
-
-@pytest.mark.skipif("sys.platform == 'win32'", reason="Windows has no such files")
-@pytest.mark.usefixtures("ends_soon")
-@pytest.mark.parametrize("name", ["a.csv", "a.sli", "a.hdr"])
-def test_spectra_come_from_no_pipe_or_device(name: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / name)
-    device = tmp_path / f"of_zeros_{name}"
-    device.symlink_to("/dev/zero")
-    for path in (tmp_path / name, device):
-        with pytest.raises(CubeFileError, match="got a pipe or a device"):
-            read_spectra(path)
 
 
 def test_notes_that_no_longer_fit_the_spectra_are_left(tmp_path: Path) -> None:

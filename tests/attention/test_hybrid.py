@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from napari_mst import Reconstructor, load_model
@@ -61,7 +62,7 @@ def test_a_run_records_the_matrices_of_the_spectral_half(tmp_path: Path) -> None
     for name in BLOCKS:
         block, features = entering(name)
         expected = block.channel_attention.attention(gram(features))[0]
-        np.testing.assert_allclose(record[name].attention, expected, rtol=0, atol=1e-7)
+        assert_allclose(record[name].attention, expected, rtol=0, atol=1e-7)
     again = read_attention(write_attention(tmp_path / "a.npz", record))
     assert list(again) == list(record)
     assert again.pixel_blocks == record.pixel_blocks
@@ -72,7 +73,7 @@ def test_pixels_and_matrices_are_recorded_together() -> None:
     record = explorer.record()
     assert record.provenance == recorded().provenance
     for name in recorded():
-        np.testing.assert_array_equal(record[name].attention, recorded()[name].attention)
+        assert_array_equal(record[name].attention, recorded()[name].attention)
     with record_attention(reconstructor().network) as of_a_click:
         explorer.weights("stages.0.decoder.1", 20, 29)
     assert not of_a_click.blocks  # nothing is run again
@@ -93,7 +94,7 @@ def test_a_map_is_that_of_the_spectral_half(overlay: str, name: str) -> None:
         }.get(overlay)
     if expected is not None:
         rows, columns = one.values.shape
-        np.testing.assert_allclose(one.values, expected[:rows, :columns], rtol=1e-5)
+        assert_allclose(one.values, expected[:rows, :columns], rtol=1e-5)
     if overlay == "score":
         assert one.total == pytest.approx(recorded()[name].logits[1, 3, 5], abs=1e-6)
 
@@ -103,8 +104,8 @@ def test_the_steps_of_a_head_give_its_logits(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("napari_mst.attention.explorer.PICTURE", 16)
     steps = AttentionExplorer(reconstructor(), photo()).steps(BLOCKS[0])
     # Every third pixel is kept, which is no multiple of a window.
-    np.testing.assert_allclose(steps.keys, whole.keys[:, ::3, ::3], rtol=0, atol=1e-7)
-    np.testing.assert_array_equal(steps.matrices.logits, recorded()[BLOCKS[0]].logits)
+    assert_allclose(steps.keys, whole.keys[:, ::3, ::3], rtol=0, atol=1e-7)
+    assert_array_equal(steps.matrices.logits, recorded()[BLOCKS[0]].logits)
 
 
 def test_the_sensitivity_is_the_gradient_with_both_halves() -> None:
@@ -125,4 +126,4 @@ def test_the_sensitivity_is_the_gradient_with_both_halves() -> None:
     (gradient,) = torch.autograd.grad(value, seen)
     height, width = one.values.shape
     expected = gradient.norm(dim=0)[top : top + height, left : left + width]
-    np.testing.assert_allclose(one.values, expected, rtol=0, atol=1e-6 * float(expected.max()))
+    assert_allclose(one.values, expected, rtol=0, atol=1e-6 * float(expected.max()))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from napari_mst.attention.head_steps import patch_steps
 from napari_mst.base.errors import AttentionError
@@ -24,9 +25,9 @@ def test_the_result_is_the_patch_denoised_by_itself() -> None:
     using = Filter(HOW.codes, patch=1)
     compared = tokens(patch, using)
     expected = attention(compared, compared, using) @ patch.reshape(3, -1).T
-    np.testing.assert_allclose(steps["O"], expected.T, rtol=1e-9)
-    np.testing.assert_allclose(steps["A"].sum(0), 1)
-    np.testing.assert_allclose(steps["V"].reshape(patch.shape), patch)
+    assert_allclose(steps["O"], expected.T, rtol=1e-9)
+    assert_allclose(steps["A"].sum(0), 1)
+    assert_allclose(steps["V"].reshape(patch.shape), patch)
 
 
 @pytest.mark.parametrize(("reading", "axis"), [("columns", 0), ("rows", 1)])
@@ -35,11 +36,11 @@ def test_every_matrix_is_what_its_formula_says(reading: str, axis: int) -> None:
     x = steps["X"]
     assert x.shape == (5, 9)
     for name in "QKV":
-        np.testing.assert_allclose(steps[name], steps[f"W_{name}"] @ x)
-    np.testing.assert_allclose(steps["S"], steps["K"].T @ steps["Q"] / np.sqrt(5), atol=1e-9)
+        assert_allclose(steps[name], steps[f"W_{name}"] @ x)
+    assert_allclose(steps["S"], steps["K"].T @ steps["Q"] / np.sqrt(5), atol=1e-9)
     powers = np.exp(steps["S"])
-    np.testing.assert_allclose(steps["A"], powers / powers.sum(axis, keepdims=True))
-    np.testing.assert_allclose(steps["O"], steps["V"] @ steps["A"])
+    assert_allclose(steps["A"], powers / powers.sum(axis, keepdims=True))
+    assert_allclose(steps["O"], steps["V"] @ steps["A"])
 
 
 def test_a_patch_at_the_border_is_moved_onto_the_photo() -> None:

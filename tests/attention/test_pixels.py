@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from safetensors.torch import save_file
+from tests.conftest import on_cpu
 from torch import Tensor, nn
 
-from napari_mst import Model, Reconstructor, load_model
+from napari_mst import Model, Reconstructor
 from napari_mst.attention import pixels
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.base.errors import AttentionError
@@ -29,7 +31,7 @@ def reconstructor_of(kind: str, folder: Path) -> Reconstructor:
         if name.endswith("position.table"):
             nn.init.normal_(parameter)
     save_file(network.state_dict(), folder / f"{kind}.safetensors")
-    return Reconstructor(load_model(folder / f"{kind}.safetensors"), "cpu", precision="float64")
+    return on_cpu(folder / f"{kind}.safetensors", precision="float64")
 
 
 def photo() -> NDArray[np.uint8]:
@@ -73,10 +75,10 @@ def test_weights_of_a_pixel_are_those_of_the_whole_network(
         attention: Any = own.network.get_submodule(f"{name}.attention")
         expected = attention.weights(features, (row // pitch, column // pitch))
         assert found.pitch == pitch
-        np.testing.assert_allclose(found.weights.sum(1), 1)
-        np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-12)
-        np.testing.assert_array_equal(found.places, expected.places * pitch)
-        np.testing.assert_array_equal(found.regions, expected.regions)
+        assert_allclose(found.weights.sum(1), 1)
+        assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-12)
+        assert_array_equal(found.places, expected.places * pitch)
+        assert_array_equal(found.regions, expected.regions)
 
 
 @pytest.mark.parametrize("kind", ["shifted", "overlapping"])
@@ -92,8 +94,8 @@ def test_maps_that_are_kept_change_no_weight(
         monkeypatch.setattr(pixels, "execute_crop", None)
     for name, found in before.items():
         again = explorer.weights(name, 20, 29)
-        np.testing.assert_allclose(again.weights, found.weights, rtol=0, atol=1e-12)
-        np.testing.assert_array_equal(again.places, found.places)
+        assert_allclose(again.weights, found.weights, rtol=0, atol=1e-12)
+        assert_array_equal(again.places, found.places)
 
 
 def test_maps_beyond_the_bound_are_not_kept(
@@ -108,7 +110,7 @@ def test_maps_beyond_the_bound_are_not_kept(
 def test_keys_that_a_pixel_hears_are_those_with_weight(tmp_path: Path) -> None:
     explorer = PixelExplorer(reconstructor_of("shifted", tmp_path), photo())
     found = explorer.weights("stages.0.encoder.1", 1, 1)
-    np.testing.assert_array_equal(found.heard, found.weights.sum(0) > 0)
+    assert_array_equal(found.heard, found.weights.sum(0) > 0)
     assert 0 < found.heard.sum() < len(found.heard)
 
 
@@ -117,7 +119,7 @@ def test_planes_hold_all_weights_at_their_places(tmp_path: Path) -> None:
     found = explorer.weights("stages.0.encoder.1", 1, 1)  # in the corner: a quarter of a window
     images, (row, column) = found.planes()
     assert (images.shape, row, column) == ((2, 2, 2), 0, 0)
-    np.testing.assert_allclose(images.sum((1, 2)), 1)
+    assert_allclose(images.sum((1, 2)), 1)
     assert (found.sides.window, found.sides.keys, found.sides.shift) == (4, 4, 2)
     assert (found.effective_keys <= 4).all()
 
@@ -139,7 +141,7 @@ def test_a_block_or_a_pixel_that_is_not_there_is_refused(
 
 def test_a_network_without_attention_between_pixels_is_refused() -> None:
     with pytest.raises(AttentionError, match=r"attention between pixels, got mstpp-srgb"):
-        PixelExplorer(Reconstructor(load_model("mstpp-srgb"), "cpu"), photo())
+        PixelExplorer(on_cpu("mstpp-srgb"), photo())
 
 
 def test_weights_of_a_network_that_is_no_mst_make_what_its_forward_makes() -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from tests.conftest import Authors
 
 from napari_mst import Reconstructor, load_model
@@ -122,18 +123,16 @@ def test_attention_is_the_softmax_of_the_logits_by_rows(model: Model) -> None:
     record = AttentionExplorer(Reconstructor(model, "cpu"), photo()).record()
     assert record.provenance.model == "mstpp-srgb"
     for block in record.blocks.values():
-        np.testing.assert_allclose(block.attention.sum(-1), 1, atol=1e-6)
+        assert_allclose(block.attention.sum(-1), 1, atol=1e-6)
         powers = np.exp(block.logits - block.logits.max(-1, keepdims=True))
-        np.testing.assert_allclose(
-            block.attention, powers / powers.sum(-1, keepdims=True), atol=1e-6
-        )
+        assert_allclose(block.attention, powers / powers.sum(-1, keepdims=True), atol=1e-6)
         assert (block.entropy <= np.log2(block.attention.shape[-1]) + 1e-6).all()
 
 
 def test_entropy_is_none_where_one_channel_has_all_and_largest_where_all_are_equal() -> None:
     attention = np.stack([np.eye(4), np.full((4, 4), 0.25)]).astype(np.float32)
     entropy = BlockAttention(np.zeros_like(attention), attention).entropy
-    np.testing.assert_allclose(entropy, [[0] * 4, [2] * 4], atol=1e-9)
+    assert_allclose(entropy, [[0] * 4, [2] * 4], atol=1e-9)
 
 
 def test_the_last_run_counts(model: Model) -> None:

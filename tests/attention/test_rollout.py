@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst.attention.record import BlockAttention
 from napari_mst.attention.recorder import record_attention
@@ -41,8 +42,8 @@ def test_a_recorded_run_has_the_rollout_of_each_stage(network: MSTPlusPlus) -> N
     assert list(record.rollouts) == ["stages.0", "stages.1"]
     for stage, matrix in record.rollouts.items():
         assert matrix.shape == (6, 6)
-        np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-6)
-        np.testing.assert_array_equal(matrix, rollouts(network, record.blocks)[stage])
+        assert_allclose(matrix.sum(axis=1), 1, atol=1e-6)
+        assert_array_equal(matrix, rollouts(network, record.blocks)[stage])
 
 
 def test_pixels_that_attend_to_pixels_have_no_rollout() -> None:
@@ -70,9 +71,9 @@ def test_the_first_block_mixes_first_and_the_last_one_last(
     whole = rollouts(network, blocks)[NAME]
     first, last = f"{NAME}.encoder.0", f"{NAME}.decoder.1"
     after_first = rollouts(network, with_identity(blocks, first))[NAME]
-    np.testing.assert_allclose(after_first @ half_mixed(blocks[first]), whole, atol=1e-6)
+    assert_allclose(after_first @ half_mixed(blocks[first]), whole, atol=1e-6)
     before_last = rollouts(network, with_identity(blocks, last))[NAME]
-    np.testing.assert_allclose(half_mixed(blocks[last]) @ before_last, whole, atol=1e-6)
+    assert_allclose(half_mixed(blocks[last]) @ before_last, whole, atol=1e-6)
 
 
 def test_convolutions_count_by_the_size_of_their_weights(
@@ -97,4 +98,4 @@ def test_convolutions_count_by_the_size_of_their_weights(
     )
     up = shares(stage.up[1].weight, 1) @ risen
     expected = shares(stage.fuse[1].weight, 0) @ np.vstack([up, np.eye(6)])
-    np.testing.assert_allclose(rollouts(network, still)[NAME], expected, atol=1e-6)
+    assert_allclose(rollouts(network, still)[NAME], expected, atol=1e-6)

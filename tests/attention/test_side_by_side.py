@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from napari_mst import Photo, non_local_means
 from napari_mst.attention.record import attention_figure
@@ -51,25 +52,25 @@ def test_weights_fall_with_the_squared_difference_over_the_keys(
     weights = np.zeros(FILLED)
     weights[rows, columns] = powers / powers.sum()
     assert answer.keys == powers.size
-    np.testing.assert_allclose(answer.weights, weights[:, :46], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(answer.made, np.einsum("rc,rck->k", weights, filled), atol=0.01)
+    assert_allclose(answer.weights, weights[:, :46], rtol=0, atol=1e-5)
+    assert_allclose(answer.made, np.einsum("rc,rck->k", weights, filled), atol=0.01)
     assert answer.effective == pytest.approx(1 / np.square(weights).sum(), rel=1e-3)
 
 
 def test_non_local_means_makes_the_denoised_pixel_and_overlapping_windows_see_more() -> None:
     _, non_local, window, _, overlapping, _, channels = shown(20, 30).answers
     denoised = non_local_means(PHOTO.transpose(2, 0, 1).astype(float), H)
-    np.testing.assert_allclose(non_local.made, denoised[:, 20, 30], atol=0.01)
+    assert_allclose(non_local.made, denoised[:, 20, 30], atol=0.01)
     assert (window.keys, overlapping.keys) == (64, 144)
-    np.testing.assert_allclose(channels.weights.sum(1), 1)
+    assert_allclose(channels.weights.sum(1), 1)
 
 
 def test_merging_keeps_every_pixel_and_embedding_is_the_mean_of_each_patch() -> None:
     side = shown(20, 30)
     codes = side.codes.transpose(1, 2, 0)
-    np.testing.assert_allclose(side.merged[:20, :23], codes[::2, ::2], atol=1)
-    np.testing.assert_allclose(side.merged[20:, 23:], codes[1::2, 1::2], atol=1)
-    np.testing.assert_allclose(side.embedded[1, 2], codes[8:16, 16:24].mean((0, 1)), atol=1)
+    assert_allclose(side.merged[:20, :23], codes[::2, ::2], atol=1)
+    assert_allclose(side.merged[20:, 23:], codes[1::2, 1::2], atol=1)
+    assert_allclose(side.embedded[1, 2], codes[8:16, 16:24].mean((0, 1)), atol=1)
 
 
 def test_the_part_of_a_large_photo_changes_no_weight_within_windows() -> None:
@@ -81,7 +82,7 @@ def test_the_part_of_a_large_photo_changes_no_weight_within_windows() -> None:
     near = large[148:156, 156:164].astype(float)
     powers = np.exp(-np.square(near - large[150, 161]).mean(-1) / H**2)
     shifted = side.answers[3].weights[top : top + 8, left : left + 8]
-    np.testing.assert_allclose(shifted, powers / powers.sum(), atol=1e-5)
+    assert_allclose(shifted, powers / powers.sum(), atol=1e-5)
 
 
 def test_all_are_drawn_in_a_figure_which_the_command_line_saves(

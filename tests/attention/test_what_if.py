@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.recorder import record_attention
@@ -49,9 +50,9 @@ def test_the_effect_is_that_of_scores_that_are_all_the_same(
     with monkeypatch.context() as small:
         small.setattr("napari_mst.engine.run.Execution.tile", lambda *_: (16, 16))
         made = HeadEffects(reconstructor(network), photo()).map(BLOCK, HEAD)
-    np.testing.assert_allclose(made.values, expected, rtol=0, atol=1e-6)
+    assert_allclose(made.values, expected, rtol=0, atol=1e-6)
     assert expected.mean() > 1e-5
-    np.testing.assert_array_equal(cube(network), before)
+    assert_array_equal(cube(network), before)
 
 
 def test_shares_are_of_the_effect_of_all_heads_and_a_region_lies_in_its_photo() -> None:
@@ -92,13 +93,13 @@ def test_a_temperature_divides_sigma() -> None:
     torch.manual_seed(0)
     network = MSTPlusPlus(stages=1)
     effects = HeadEffects(reconstructor(network), photo())
-    np.testing.assert_allclose(
+    assert_allclose(
         effects.changed(AttentionChange(temperature=4)),
         cube(with_sigma(network, 1 / 4)),
         rtol=0,
         atol=1e-6,
     )
-    np.testing.assert_allclose(effects.unchanged(), cube(network), rtol=0, atol=1e-6)
+    assert_allclose(effects.unchanged(), cube(network), rtol=0, atol=1e-6)
 
 
 def test_the_matrices_of_another_photo_stand_for_those_of_this_one() -> None:
@@ -111,7 +112,7 @@ def test_the_matrices_of_another_photo_stand_for_those_of_this_one() -> None:
     with record_attention(network) as of_other:
         effects.unchanged()
     same = effects.changed(AttentionChange(record=of_other))
-    np.testing.assert_allclose(same, effects.unchanged(), rtol=0, atol=1e-6)
+    assert_allclose(same, effects.unchanged(), rtol=0, atol=1e-6)
     foreign = effects.changed(AttentionChange(record=of_own))
     assert np.abs(foreign - same).max() > 1e-4
     assert own.shape == other.shape
@@ -127,7 +128,7 @@ def test_a_silent_head_is_one_without_values() -> None:
     made = HeadEffects(reconstructor(network), photo()).changed(
         AttentionChange(silent={BLOCK: [HEAD]})
     )
-    np.testing.assert_allclose(made, cube(without), rtol=0, atol=1e-6)
+    assert_allclose(made, cube(without), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -176,4 +177,4 @@ def test_a_record_hears_the_network_itself_and_not_what_is_changed() -> None:
     with record_attention(network) as record:
         HeadEffects(reconstructor(network), photo()).map("stages.0.encoder.0", 0)
     for block in expected:
-        np.testing.assert_array_equal(record[block].attention, expected[block].attention)
+        assert_array_equal(record[block].attention, expected[block].attention)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from tests.attention.test_pixels import heard, photo, reconstructor_of
 
@@ -40,17 +41,17 @@ def test_every_matrix_is_what_its_formula_says(kind: str, folder: Path) -> None:
     scale = one.blocks[BLOCK].spec.parts.attention.get_parameter("rescale")[1].item()
     of_keys = "X_K" if kind == "overlapping" else "X"
     for name, features in (("Q", "X"), ("K", of_keys), ("V", of_keys)):
-        np.testing.assert_allclose(found[name], found[f"W_{name}"] @ found[features], atol=1e-12)
-    np.testing.assert_allclose(found["Q'"], scale * unit(found["Q"]))
+        assert_allclose(found[name], found[f"W_{name}"] @ found[features], atol=1e-12)
+    assert_allclose(found["Q'"], scale * unit(found["Q"]))
     is_real = np.square(found["K"]).sum(0) > 0  # beyond the map of overlapping windows keys are 0
-    np.testing.assert_allclose(found["K'"][:, is_real], unit(found["K"][:, is_real]))
-    np.testing.assert_allclose(found["S"], found["K'"].T @ found["Q'"], atol=1e-12)
+    assert_allclose(found["K'"][:, is_real], unit(found["K"][:, is_real]))
+    assert_allclose(found["S"], found["K'"].T @ found["Q'"], atol=1e-12)
     has_mask = kind in ("shifted", "hybrid")
     assert has_mask == any(step.name == "M" for step in found.steps)
     powers = np.exp(found["S"] + found["B"] + (found["M"] if has_mask else 0))
-    np.testing.assert_allclose(found["A"], powers / powers.sum(0))
-    np.testing.assert_allclose(found["O"], found["V"] @ found["A"], atol=1e-12)
-    np.testing.assert_allclose(found["Y"], found["W_O"] @ found["O"], atol=1e-12)
+    assert_allclose(found["A"], powers / powers.sum(0))
+    assert_allclose(found["O"], found["V"] @ found["A"], atol=1e-12)
+    assert_allclose(found["Y"], found["W_O"] @ found["O"], atol=1e-12)
     assert np.abs(found["B"]).max() > 0.1
 
 
@@ -60,8 +61,8 @@ def test_a_column_of_the_weights_is_that_of_the_pixel(kind: str, folder: Path) -
     weights = step_of(found, "A")
     assert weights.columns is not None
     (own,) = np.flatnonzero((weights.columns == found.pixel.query).all(1))
-    np.testing.assert_allclose(weights.values[:, own], found.pixel.weights[1], atol=1e-12)
-    np.testing.assert_array_equal(np.asarray(weights.rows), found.pixel.places)
+    assert_allclose(weights.values[:, own], found.pixel.weights[1], atol=1e-12)
+    assert_array_equal(np.asarray(weights.rows), found.pixel.places)
 
 
 def test_heads_together_are_the_attention_of_the_run(
@@ -79,7 +80,7 @@ def test_heads_together_are_the_attention_of_the_run(
         assert places is not None
         expected = attended[:, *(places.T // 2)]
         result = heads[0]["Y"] + heads[1]["Y"] + bias[:, None]
-        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+        assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
 def step_of(found: WindowSteps, name: str) -> MatrixStep:

@@ -20,6 +20,7 @@ from napari_mst.formats import read_cube
 from napari_mst.photo.frames import frames_of
 from napari_mst.photo.photo import Photo
 
+pytestmark = pytest.mark.usefixtures("apart")
 Decode = Callable[[str], Singles]
 KILL = "import os, signal; os.kill(os.getpid(), signal.{})" if os.name != "nt" else "os._exit(5)"
 DECODERS = f"""

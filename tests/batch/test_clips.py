@@ -1,10 +1,8 @@
 """Clips: the cubes of all frames in one file; what is broken stays empty, in its place."""
 
 import errno
-import os
 import re
 import socket
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -17,7 +15,9 @@ import pytest
 import tifffile
 import xarray
 import zarr
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
+from tests.conftest import on_cpu
 
 import napari_mst as nm
 from napari_mst.base import atomic_save, sandbox
@@ -31,26 +31,6 @@ from napari_mst.photo.frames import Frame, frames_of
 RNG = np.random.default_rng(0)
 FRAMES = RNG.integers(40, 220, (4, 3, 4, 3), dtype=np.uint8).repeat(16, 1).repeat(16, 2)
 FRAMES[:, 16:32, 16:32] = (200, 120, 60)  # what is the same in all of them
-
-
-@pytest.fixture
-def apart() -> None:
-    """Have videos decoded by a process of their own, as outside of tests."""
-
-
-@pytest.fixture(autouse=True)
-def decoded_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decode videos in this process, which saves the start of another: see test_sandbox."""
-
-    def stream(function: str, path: Path, *_: Any) -> Iterator[tuple[Any, Any]]:
-        assert function == "napari_mst.photo.video:decoded"
-        for facts, parts in decoder.decoded(path):
-            numbers = np.concatenate([part.ravel() for part in parts]) if parts else np.empty(0)
-            yield facts, numbers.reshape(facts["shape"])
-
-    if "apart" not in request.fixturenames:
-        monkeypatch.setattr(sandbox, "limit_memory", lambda _: None)
-        monkeypatch.setattr(sandbox, "stream", stream)
 
 
 def video(path: Path, **changes: Any) -> Path:
@@ -147,14 +127,6 @@ def test_no_clip_is_refused(name: str, tmp_path: Path) -> None:
         list(frames_of(tmp_path / f"missing{name}"))
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes")
-@pytest.mark.parametrize("name", ["a.mp4", "a.tif"])
-def test_a_pipe_is_no_clip(tmp_path: Path, name: str) -> None:
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(PhotoError, match="Expected a clip, got"):
-        list(frames_of(tmp_path / name))
-
-
 def test_a_list_of_other_files_opens_none_of_them(tmp_path: Path) -> None:
     """Neither files nor addresses: the lists are the plainest that FFmpeg's manual shows."""
     video(tmp_path / "a.ts", **H264)
@@ -227,7 +199,7 @@ def test_the_light_of_a_video_is_that_of_the_scene(
     )
     (photo,) = photos(clip)
     assert photo.encoding == "linear"
-    np.testing.assert_allclose(np.moveaxis(photo.pixels, 0, -1), LIGHT[0], atol=0.01)
+    assert_allclose(np.moveaxis(photo.pixels, 0, -1), LIGHT[0], atol=0.01)
 
 
 @pytest.mark.parametrize("said", ["transfer curve 9", "matrix 1"])
@@ -293,7 +265,7 @@ def test_predicted_frames_in_avi_have_even_times_in_their_order(tmp_path: Path) 
 def test_the_times_of_a_clip_are_the_axis_of_its_file(is_even: bool, tmp_path: Path) -> None:
     times = list(range(0, 2200, 200)) if is_even else UNEVEN
     clip = video(tmp_path / "a.mkv", **H264, frames=GREYS[:, :8, :8], times=times)
-    reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu")
+    reconstructor = on_cpu("pixelwise-srgb")
     target = tmp_path / "a.zarr"
     write_clip(target, reconstruct_clip(partial(frames_of, clip), reconstructor))
     with xarray.open_zarr(target, consolidated=False) as found:
@@ -331,11 +303,11 @@ def test_damaged_frames_are_named_and_keep_their_place(
     array: Any = zarr.open_array(str(target / "0"), mode="r")
     assert array.shape == (4, 31, 48, 64)
     assert np.isnan(array[1:3]).all()
-    single = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu").reconstruct(FRAMES[3])
-    np.testing.assert_array_equal(array[3], single.data)
+    single = on_cpu("pixelwise-srgb").reconstruct(FRAMES[3])
+    assert_array_equal(array[3], single.data)
     spectra = nm.read_spectra(tmp_path / "clip_20_30.csv")
     assert [spectrum.name for spectrum in spectra] == ["frame 0", "frame 3"]
-    np.testing.assert_allclose(spectra[1].values, array[3, :, 20, 30], rtol=1e-6)
+    assert_allclose(spectra[1].values, array[3, :, 20, 30], rtol=1e-6)
     ome: Any = zarr.open_group(str(target)).attrs["ome"]
     assert [axis["name"] for axis in ome["multiscales"][0]["axes"]] == ["t", "wavelength", "y", "x"]
     for file in clip.iterdir():
@@ -367,7 +339,7 @@ def test_what_is_predicted_from_damage_is_damaged_and_the_rest_keeps_its_number_
             assert f"frame {number}: Expected a frame, got damage" in str(frame.content)
         else:
             assert isinstance(frame.content, nm.Photo)
-            np.testing.assert_array_equal(frame.content.pixels, photo.pixels)
+            assert_array_equal(frame.content.pixels, photo.pixels)
 
 
 def test_a_damaged_frame_of_a_video_is_named(tmp_path: Path) -> None:
@@ -399,7 +371,7 @@ def test_a_clip_that_is_cut_short_says_so(name: str, tmp_path: Path) -> None:
 
 
 def cubes_of(tmp_path: Path) -> Any:
-    reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu")
+    reconstructor = on_cpu("pixelwise-srgb")
     clip = folder(tmp_path / "clip")
     return reconstruct_clip(partial(frames_of, clip), reconstructor)
 
@@ -463,9 +435,7 @@ def test_steady_statistics_are_those_of_frames_from_all_over_the_clip() -> None:
 
 
 def test_steady_statistics_keep_what_is_the_same_the_same(tmp_path: Path) -> None:
-    reconstructor = nm.Reconstructor(
-        nm.load_model("mstpp-srgb"), "cpu", denoise="off", correct_colour=False
-    )
+    reconstructor = on_cpu("mstpp-srgb", denoise="off", correct_colour=False)
     beside = np.array([[30, 200, 90], [220, 220, 220], [120, 20, 20]], np.uint8)
     frames = np.concatenate([FRAMES[:1].repeat(3, 0).repeat(3, 1).repeat(2, 2)] * 2, axis=2)
     frames[:, :, 128:] = beside[:, None, None]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 import napari_mst as nm
@@ -61,8 +62,8 @@ def test_dark_and_masked_pixels_stay_as_they_are() -> None:
     better = WhiteBalance((1, 0.5, 0.5)).corrected(nm.Photo.from_array(values))
     assert better.valid is not None
     assert not better.valid[0, 0]
-    np.testing.assert_array_equal(better.pixels[:, 0, 0], 0)
-    np.testing.assert_array_equal(better.pixels[:, 1, 1], 0)
+    assert_array_equal(better.pixels[:, 0, 0], 0)
+    assert_array_equal(better.pixels[:, 1, 1], 0)
 
 
 @pytest.mark.parametrize("white", [(1, 0, 1), (1, np.nan, 1), (1, 1)])
@@ -93,7 +94,7 @@ def test_shell_makes_the_cube_of_python_and_its_history_says_so(orange: Path, wh
         correction = nm.light.calibrate_greys(photo, [nm.light.GreyPatch(place)])
     corrected = correction.corrected(photo)
     expected = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu").reconstruct(corrected)
-    np.testing.assert_array_equal(cube.data, expected.data)
+    assert_array_equal(cube.data, expected.data)
     assert cube.provenance.source_sha256 == corrected.sha256 != photo.sha256
     told = "The white balance was corrected: white 1.00"
     if place is not None:

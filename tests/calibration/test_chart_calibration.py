@@ -7,6 +7,7 @@ from typing import Any
 import imagecodecs
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -66,7 +67,7 @@ def test_linear_photo_tells_white_and_the_response_of_camera_and_light(
     assert acquisition is not None
     white = unbalanced_response("Canon_EOS_R5", light).sum(axis=0)
     expected = white / white.max() * exposure * 65535
-    np.testing.assert_allclose(acquisition.white / acquisition.gains, expected, rtol=0.02)
+    assert_allclose(acquisition.white / acquisition.gains, expected, rtol=0.02)
     true = camera_response("Canon_EOS_R5", light)
     mean = chart_responses().mean.T
     assert np.abs(acquisition.response - true).sum() < 0.5 * np.abs(mean - true).sum()
@@ -75,7 +76,7 @@ def test_linear_photo_tells_white_and_the_response_of_camera_and_light(
     again = Acquisition(
         acquisition.camera, acquisition.illuminant, acquisition.white, acquisition.balance
     )
-    np.testing.assert_array_equal(again.response, acquisition.response)
+    assert_array_equal(again.response, acquisition.response)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_encoded_photo_gets_the_colours_of_the_chart(gains: Array, gamma: float)
     right = calibration.corrected(photo)
     assert (right.encoding, right.shape) == ("srgb", photo.shape)
     wall = right.rows(0, 1, linear=True)[:, 0, 0]
-    np.testing.assert_allclose(wall, 0.3, atol=0.02)
+    assert_allclose(wall, 0.3, atol=0.02)
     assert calibration.means.after < max(0.06, 0.5 * calibration.means.before)
     assert right.sha256 != photo.sha256
     assert "calibrated with a chart" in right.assumptions[-1]
@@ -293,24 +294,22 @@ def test_patches_outside_srgb_are_not_at_full_scale(name: str, dtype: str) -> No
     is_stored = (codes > 0).all(axis=2)
     assert is_stored.mean() > 0.8
     expected = np.moveaxis(linear, -1, 0)[:, is_stored]
-    np.testing.assert_allclose(
-        light[:, is_stored], expected, atol=0.02 if dtype == "uint8" else 1e-3
-    )
+    assert_allclose(light[:, is_stored], expected, atol=0.02 if dtype == "uint8" else 1e-3)
     part = photo.cropped((20, 40, 20, 50))
-    np.testing.assert_array_equal(part.light(3, 7), light[:, 23:27, 20:50])
+    assert_array_equal(part.light(3, 7), light[:, 23:27, 20:50])
 
     calibration = calibrate(photo, CHART)
     assert CYAN.issuperset(calibration.contradicting)
     assert calibration.means.left_out < 0.05
     row, column = np.rint(CHART.centres[ORANGE]).astype(int)
     orange = calibration.corrected(photo).rows(row, row + 1, linear=True)[:, 0, column]
-    np.testing.assert_allclose(orange, seen[row, column], atol=0.015)
+    assert_allclose(orange, seen[row, column], atol=0.015)
 
 
 def test_patches_are_known_spectra_at_their_places() -> None:
     calibration = calibrate(linear_photo("Nikon_D5100", "D65"), CHART)
     spots = spots_of(SpectralCube(scene().astype(np.float32), GRID), patches_of(calibration))
-    np.testing.assert_allclose(spots.errors, 0, atol=1e-4)
+    assert_allclose(spots.errors, 0, atol=1e-4)
 
 
 def test_patches_hide_what_they_are_off_only_when_they_are_left_out() -> None:
@@ -324,7 +323,7 @@ def test_patches_hide_what_they_are_off_only_when_they_are_left_out() -> None:
 def test_windows_lie_within_their_patches_seen_askew() -> None:
     chart = Chart(((10.0, 10.0), (30.0, 150.0), (100.0, 140.0), (80.0, 20.0)))
     centres = chart.centres
-    np.testing.assert_allclose(centres[[0, 5, 23, 18]], chart.corners, atol=1e-9)
+    assert_allclose(centres[[0, 5, 23, 18]], chart.corners, atol=1e-9)
     nearest = min(np.linalg.norm(b - a) for a, b in pairwise(centres[:6]))
     assert chart.window % 2 == 1
     assert chart.window < 0.5 * nearest

@@ -5,16 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.calibration.test_chart_calibration import CHARTS as CLICKED
 
 from napari_mst import Chart, Photo, calibrate, find_chart
 from napari_mst.base.errors import PhotoError
 from napari_mst.calibration.chart import CHARTS, grids
 
 REAL = Path(__file__).parents[2] / "../shared/data/charts"
-CLICKED = {
-    "colorchecker-classic-mini.jpg": ((380.0, 69.0), (91.0, 69.0), (91.0, 240.0), (380.0, 240.0)),
-    "classic.png": ((58.0, 225.0), (330.0, 225.0), (330.0, 58.0), (58.0, 58.0)),
-}
 
 
 @pytest.mark.parametrize("kind", CHARTS)

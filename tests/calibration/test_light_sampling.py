@@ -1,6 +1,7 @@
 """The pixels that stand for a photo: means of cells without clipped pixels, and highlights."""
 
 import numpy as np
+from numpy.testing import assert_allclose
 
 from napari_mst.base.arrays import Singles
 from napari_mst.calibration.light.seeing import sampled
@@ -23,12 +24,12 @@ def test_a_highlight_of_four_pixels_is_the_brightest_part_of_its_cell_alone() ->
     pixels = plain()
     pixels[9:11, 17:19] = HIGHLIGHT
     sample = sampled(photo(pixels), SIDE)
-    np.testing.assert_allclose(sample.brightest[:, 1, 2], HIGHLIGHT, atol=1e-6)
+    assert_allclose(sample.brightest[:, 1, 2], HIGHLIGHT, atol=1e-6)
     of_highlight = 4 / CELL**2
     mean = (1 - of_highlight) * np.array(DULL) + of_highlight * np.array(HIGHLIGHT)
-    np.testing.assert_allclose(sample.means[:, 1, 2], mean, atol=1e-6)
+    assert_allclose(sample.means[:, 1, 2], mean, atol=1e-6)
     for cells in (sample.means, sample.brightest):
-        np.testing.assert_allclose(cells[:, 0, 0], DULL, atol=1e-6)
+        assert_allclose(cells[:, 0, 0], DULL, atol=1e-6)
     assert sample.is_known.all()
 
 
@@ -41,5 +42,5 @@ def test_clipped_pixels_are_left_out_and_a_cell_of_them_is_not_known() -> None:
     assert not sample.is_known[0, 0]
     assert sample.is_known.sum() == SIDE**2 - 1
     for cells in (sample.means, sample.brightest):
-        np.testing.assert_allclose(cells[:, 1, 0], HIGHLIGHT, atol=1e-6)
+        assert_allclose(cells[:, 1, 0], HIGHLIGHT, atol=1e-6)
         assert not cells[:, 0, 0].any()

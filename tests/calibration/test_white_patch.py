@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst import Acquisition, FlatField, Photo
 from napari_mst.base.arrays import Array
@@ -39,10 +40,10 @@ def test_one_grey_patch_tells_white_balance_and_light(light: str) -> None:
     )
     white = sensor(1.0, light)
     assert acquisition.white == pytest.approx(white[1] * 65535, rel=0.01)
-    np.testing.assert_allclose(acquisition.gains, white[1] / white, rtol=0.01)
+    assert_allclose(acquisition.gains, white[1] / white, rtol=0.01)
     found, true = (sensor(1.0, name) for name in (acquisition.illuminant, light))
     # another light is taken only where its white is nearly the same
-    np.testing.assert_allclose(found / found[1], true / true[1], rtol=0.05)
+    assert_allclose(found / found[1], true / true[1], rtol=0.05)
 
 
 @pytest.mark.parametrize("lamp", ["LED-B3", "FL3.12"])
@@ -127,7 +128,7 @@ def test_light_of_balanced_values_has_to_be_told() -> None:
 def test_measured_balance_is_three_numbers_however_they_are_written() -> None:
     acquisition = Acquisition(CAMERA, "A", balance="0.6, 1.2,0.3")
     assert acquisition.balance == "0.5 1 0.25"
-    np.testing.assert_allclose(acquisition.gains, [2, 1, 4])
+    assert_allclose(acquisition.gains, [2, 1, 4])
     assert Acquisition(CAMERA, "A", balance=acquisition.balance) == acquisition
     for text in ("0.5 1", "0.5 1 0", "0.5 1 nan", "auto"):
         with pytest.raises(CameraError, match="or three numbers"):
@@ -146,14 +147,12 @@ def test_flat_field_undoes_vignetting_and_balance() -> None:
     black = Photo.from_array(np.full((40, 40, 3), dark / 1.1 * 65535, np.uint16), encoding="linear")
     flat_field = FlatField(white, black)
     flat = flat_field.corrected(photo)
-    np.testing.assert_allclose(
-        flat.pixels, np.broadcast_to(reflectance[..., 0], (3, 40, 40)), atol=1e-3
-    )
+    assert_allclose(flat.pixels, np.broadcast_to(reflectance[..., 0], (3, 40, 40)), atol=1e-3)
     assert flat.sha256 == flat_field.sha256_of(photo.sha256) != photo.sha256
     assert "divided by the white frame" in flat.assumptions[-1]
     of_arrays = FlatField(*(np.moveaxis(each.pixels, 0, -1) for each in (white, black)))
     again = of_arrays.corrected(np.moveaxis(photo.pixels, 0, -1))
-    np.testing.assert_array_equal(again.pixels, flat.pixels)
+    assert_array_equal(again.pixels, flat.pixels)
     others = (
         FlatField(white),
         FlatField(photo, black),

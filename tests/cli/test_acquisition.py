@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from tests.cli.conftest import Run
+from tests.conftest import on_cpu
 from tests.raw_photos import Camera, write_dng
 
 from napari_mst import (
     Acquisition,
     Chart,
     Photo,
-    Reconstructor,
     Spectrum,
-    load_model,
     read_cube,
     write_spectra,
 )
@@ -97,13 +97,10 @@ def reconstruct(run: Run, arguments: str) -> tuple[int, str]:
         (f"noise.tif {NIKON}", "got no --illuminant"),
         ("noise.tif --illuminant A", "got no --camera"),
         ("noise.tif --white 9", "Expected --camera and --illuminant with --white"),
-        ("noise.tif --camera Nikon_D5101 --illuminant A", "got 'Nikon_D5101'"),
-        (f"noise.tif {TOLD} --white -4", "above 0, got -4.0"),
         (f"noise.tif {TOLD} --model mstpp-srgb", "Expected no camera for the model mstpp-srgb"),
         (f"noise.tif {NIKON} --illuminant estimate", "got a white-balanced photo, which hides it"),
         (f"photo.png {TOLD}", "photo.png: Expected linear values of 16 bits or floats, got 8 bits"),
         (f"wall.tif {NIKON} --white-patch 5,5", "degrees off the photo's own white"),
-        (f"wall.tif {UNBALANCED} --white-patch 5,50", "got row 5, column 50"),
         (f"wall.tif {UNBALANCED} --white-patch 5,5 --white 9", "got both"),
         (f"wall.tif {NIKON} --dark-frame wall.tif", "Expected --white-frame with --dark-frame"),
         (
@@ -112,14 +109,6 @@ def reconstruct(run: Run, arguments: str) -> tuple[int, str]:
         ),
         (f"chart.png --model mstpp-srgb {CHART} --illuminant A", "Expected --chart alone, got --i"),
         (f"chart.png --model mstpp-srgb {CHART} --find-chart", "Expected --find-chart alone, got"),
-        (
-            "chart.png --model mstpp-srgb --chart 1,1 2,2 3,3 4,4",
-            "Expected corners that span a chart",
-        ),
-        (
-            "chart.png --model mstpp-srgb --chart 10,10 10,600 40,600 40,10",
-            "Expected the chart within 50 rows",
-        ),
         (
             f"chart.png chart2.png -o cubes --model pixelwise-srgb {CHART}",
             "Say with --chart-photo which one shows the chart",
@@ -194,12 +183,12 @@ def test_a_cube_of_another_light_does_not_count_as_done(run: Run) -> None:
 
 def test_cube_is_that_of_the_api_and_the_files_know_the_camera(run: Run) -> None:
     acquisition = Acquisition("Nikon_D5100", "A", 50_000.0)
-    reconstructor = Reconstructor(load_model("mstpp-camera"), "cpu", acquisition=acquisition)
+    reconstructor = on_cpu("mstpp-camera", acquisition=acquisition)
     expected = reconstructor.reconstruct(Photo.read("noise.tif", encoding="linear"))
     for target in ("cube.hdr", "cube.tif", "cube.npz"):
         assert reconstruct(run, f"noise.tif -o {target} {TOLD} --white 50000")[0] == 0
         cube = read_cube(target)
-        np.testing.assert_array_equal(cube.data, expected.data)
+        assert_array_equal(cube.data, expected.data)
         assert cube.provenance == expected.provenance
     lines = [line.split(maxsplit=1) for line in run("info", "cube.hdr")[1].splitlines()]
     assert ["camera", "Nikon_D5100"] in lines
@@ -220,7 +209,7 @@ def test_the_light_of_an_unbalanced_photo_is_estimated_unless_it_is_named(run: R
         assert code == 0
         assert ("illuminant was estimated from the photo" in err) == (light != "A")
     left, asked, named = (read_cube(f"{target}.hdr") for target in ("left", "asked", "named"))
-    np.testing.assert_array_equal(left.data, asked.data)
+    assert_array_equal(left.data, asked.data)
     assert left.provenance.is_light_estimated
     assert (named.provenance.illuminant, named.provenance.is_light_estimated) == ("A", False)
     assert "is light estimated" in run("info", "left.hdr")[1]
@@ -239,8 +228,6 @@ def test_known_spectra_tell_the_light_better(run: Run) -> None:
     photo = Photo.read("wall.tif", encoding="linear")
     references = {(5, 5): Spectrum(GRID, np.full(31, 0.5))}
     assert told.illuminant == estimate_light(photo, "Nikon_D5100", references).illuminant
-    white = unbalanced_response("Nikon_D5100", told.illuminant).sum(axis=0)
-    np.testing.assert_allclose(white, WHITE, rtol=0.01)
     code, err = reconstruct(run, f"wall.tif -o no.hdr {TOLD} {option}")
     assert "Expected --illuminant estimate with --light-spectra" in err
     grey = Spectrum(GRID, np.full(31, 0.5), name="grey", origin=origin)
@@ -268,7 +255,7 @@ def test_attention_needs_the_camera_and_estimates_the_light_as_a_cube_does(run: 
     other = read_attention("told.npz")
     for name in record:
         assert np.isfinite(record[name].attention).all()
-        np.testing.assert_array_equal(record[name].attention, other[name].attention)
+        assert_array_equal(record[name].attention, other[name].attention)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +275,7 @@ def test_grey_surface_gives_light_and_level_without_any_number(run: Run, argumen
     cube = read_cube("cube.hdr")
     assert cube.provenance.illuminant == "A"
     # the network takes every grey for darker at 400 nm
-    np.testing.assert_allclose(cube.data[1:, 20:, 20:].mean(axis=(1, 2)), 0.2, atol=0.03)
+    assert_allclose(cube.data[1:, 20:, 20:].mean(axis=(1, 2)), 0.2, atol=0.03)
 
 
 def test_chart_calibrates_an_srgb_photo_and_its_patches_are_known(run: Run) -> None:
@@ -297,7 +284,7 @@ def test_chart_calibrates_an_srgb_photo_and_its_patches_are_known(run: Run) -> N
     assert "patch\tbefore\tafter\tleft out" in err
     assert "calibrated with a chart" in err
     cube = read_cube("cube.hdr")
-    np.testing.assert_allclose(cube.data[5:, 2, 2], 0.3, atol=0.04)
+    assert_allclose(cube.data[5:, 2, 2], 0.3, atol=0.04)
     assert "24 reference spectra" in " ".join(cube.provenance.assumptions)
 
 
@@ -308,7 +295,7 @@ def test_chart_tells_camera_light_and_white_of_a_linear_photo(run: Run) -> None:
     assert cube.provenance.illuminant == "by its ColorChecker"
     unadapted = replace(cube.provenance, refinement={})
     assert unadapted.calibration == "calibrated by its ColorChecker"
-    np.testing.assert_allclose(cube.data[5:, 2, 2], 0.3, atol=0.03)
+    assert_allclose(cube.data[5:, 2, 2], 0.3, atol=0.03)
 
 
 @needs_rawpy
@@ -319,17 +306,9 @@ def test_camera_of_the_file_and_white_as_shot_give_the_cube_of_the_api(run: Run)
     assert "The white balance is that of the file, as shot." in err
     cube = read_cube("cube.hdr")
     acquisition = Acquisition("Nikon_D5100", "A")
-    reconstructor = Reconstructor(load_model("mstpp-camera"), "cpu", acquisition=acquisition)
-    np.testing.assert_array_equal(cube.data, reconstructor.reconstruct("nikon.dng").data)
+    reconstructor = on_cpu("mstpp-camera", acquisition=acquisition)
+    assert_array_equal(cube.data, reconstructor.reconstruct("nikon.dng").data)
     assert cube.provenance.encoding == "linear"
     # a grey wall is grey only if it was balanced as shot
     wall = cube.data[:, 4:12].mean(axis=(1, 2))
     assert wall.std() / wall.mean() < 0.1
-
-
-@needs_rawpy
-@pytest.mark.parametrize("option", ["--illuminant estimate", "--unbalanced"])
-def test_light_of_a_raw_photo_is_estimated_where_the_user_says_so(run: Run, option: str) -> None:
-    assert reconstruct(run, f"nikon.dng {option}")[0] == 0
-    provenance = read_cube("cube.hdr").provenance
-    assert (provenance.camera, provenance.is_light_estimated) == ("Nikon_D5100", True)

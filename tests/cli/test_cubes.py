@@ -5,24 +5,22 @@ import re
 import warnings
 from importlib.metadata import version
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 import tifffile
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from tests.cli.conftest import Run, assert_is_one_error
 
 from napari_mst import Provenance, SpectralCube, Spectrum, read_cube, write_cube, write_spectra
 from napari_mst.analysis.classification import classes
-from napari_mst.analysis.comparison import Measure, error_map
 from napari_mst.analysis.library import read_spectra
 from napari_mst.analysis.maps import MAPS, components, index, unmixed
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CurveWarning
 from napari_mst.cli.console import warnings_noted
-from napari_mst.cli.reconstruct import SUFFIXES
 from napari_mst.cli.shared_options import DEFAULT_MODEL
 from napari_mst.cube import metrics
 from napari_mst.cube.georeference import FIELD
@@ -98,25 +96,13 @@ def picture(path: str) -> Array:
         ),
         ("map cube.hdr formula -o map.tif", "Expected --text for a map of formula, got none"),
         (
-            "map cube.hdr r900/r500 -o map.tif",
-            "Expected a cube with a band at 900 nm for r900, got",
-        ),
-        (
-            "map cube.hdr ndvi -o map.tif",
-            "Expected a cube with a band at 832.8 nm for N, got 400-7",
-        ),
-        (
             "map nothing.hdr brightness -o map.tif",
             "Expected a map, an index, or a band as r650 or R, got 'bri",
         ),
         ("map cube.hdr components -o map.png", "Expected one picture for map.png, got 3"),
-        ("map cube.hdr anomalies -o map.docx", "Expected a file name ending in .imagej.tif, .tif"),
         ("map cube.hdr anomalies -o cube.hdr", "which exists"),
-        ("compare cube.hdr small.tif", "Expected a reference of 40 x 36 pixels, got 39 x 36"),
         ("compare cube.hdr cube.hdr --peak 0", "Expected a --peak above 0, got 0"),
         ("render cube.hdr -o out.jpg", "ending in .png"),
-        ("render cube.hdr -o out.png --illuminant moon", "a light as"),
-        ("spectra cube.hdr --at 40,0", "within 40 rows x 36 columns, got row 40, column 0"),
         # refused before plain.npy is read, which lacks its wavelengths
         ("convert plain.npy -o cube.hdr", "which exists"),
         ("info cube.hdr --variable x", "got variable. Leave them out."),
@@ -141,7 +127,7 @@ def test_an_option_that_cannot_be_read_is_refused_by_the_parser(run: Run, comman
         run(*command.split())
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES.values())
+@pytest.mark.parametrize("suffix", [".hdr", ".nc"])
 def test_info_says_what_the_file_holds_and_what_made_it(run: Run, photo: Path, suffix: str) -> None:
     run("reconstruct", photo, "-o", f"made{suffix}")
     out, err = make(run, f"info made{suffix}")
@@ -206,20 +192,20 @@ def test_a_plain_array_becomes_a_cube_with_its_wavelengths(run: Run, given: str)
     out, _ = make(run, f"convert plain.npy -o new.hdr --wavelengths {given}")
     assert out == "new.hdr\n"
     cube = read_cube("new.hdr")
-    np.testing.assert_array_equal(cube.data, CUBE.data)
-    np.testing.assert_array_equal(cube.wavelengths, NM)
+    assert_array_equal(cube.data, CUBE.data)
+    assert_array_equal(cube.wavelengths, NM)
 
 
 def test_spectra_of_pixels_are_written_and_printed(run: Run) -> None:
     assert make(run, "spectra cube.hdr --at 1,2 --at 3,0 -o a.csv")[0] == "a.csv\n"
     for spectrum, pixel in zip(read_spectra("a.csv"), [(1, 2), (3, 0)], strict=True):
-        np.testing.assert_array_equal(spectrum.values, CUBE.spectrum(*pixel))
+        assert_array_equal(spectrum.values, CUBE.spectrum(*pixel))
         origin = spectrum.origin
         assert (origin.cube, origin.row, origin.column) == ("cube.hdr", *pixel)
     out, _ = make(run, "spectra cube.hdr --at 1,1 --window 3")
     means = CUBE.data[:, :3, :3].mean(axis=(1, 2))
     printed = [float(row.split("\t")[1]) for row in out.splitlines()[1:]]
-    np.testing.assert_allclose(printed, means, rtol=1e-6)
+    assert_allclose(printed, means, rtol=1e-6)
 
 
 NEEDS = {
@@ -236,14 +222,10 @@ def asked(name: str) -> str:
     return NEEDS[MAPS[name].needs] + texts.get(name, "")
 
 
-@pytest.mark.parametrize("suffix", [".tif", ".hdr", ".npz"])
 @pytest.mark.parametrize("name", MAPS)
-def test_every_map_is_saved_as_a_cube_that_knows_its_history(
-    run: Run, name: str, suffix: str
-) -> None:
-    out, _ = make(run, f"map cube.hdr {name} {asked(name)} -o map{suffix}")
-    assert out == f"map{suffix}\n"
-    made = read_cube(f"map{suffix}")
+def test_every_map_is_saved_as_a_cube_that_knows_its_history(run: Run, name: str) -> None:
+    assert make(run, f"map cube.hdr {name} {asked(name)} -o map.tif")[0] == "map.tif\n"
+    made = read_cube("map.tif")
     assert made.shape[1:] == CUBE.shape[1:]
     is_cube = MAPS[name].content == "cube"
     changed = "continuum removed" if name == "transformed" else CUBE.quantity
@@ -272,26 +254,26 @@ def test_classes_are_those_of_python_in_the_colours_of_the_spectra(run: Run) -> 
     assert set(np.unique(expected)) == {0, 1, 2}
     for target in ("map.tif", "map.png"):
         make(run, f"map cube.hdr classes --spectra spectra.csv --number 15 -o {target}")
-    np.testing.assert_array_equal(only_band("map.tif"), expected)
+    assert_array_equal(only_band("map.tif"), expected)
     assert list(read_cube("map.tif").metadata["class names"]) == ["unclassified", "leaf", "soil"]
     colours = np.array([(0, 0, 0, 0), (0x11, 0x22, 0x33, 255), (0x44, 0x55, 0x66, 255)])
-    np.testing.assert_array_equal(picture("map.png"), colours[expected])
+    assert_array_equal(picture("map.png"), colours[expected])
 
 
 def test_a_formula_and_an_index_are_kinds_and_say_which_bands_were_taken(run: Run) -> None:
     out, err = make(run, "map cube.hdr r650/r450")
     assert out == "cube_r650-r450.tif\n"
-    np.testing.assert_allclose(only_band(out.strip()), CUBE.data[5] / CUBE.data[1], rtol=1e-6)
+    assert_allclose(only_band(out.strip()), CUBE.data[5] / CUBE.data[1], rtol=1e-6)
     assert "note: r650 at 650 nm, r450 at 450 nm\n" in err
     make(run, "map cube.hdr ngrdi")
-    np.testing.assert_array_equal(only_band("cube_ngrdi.tif"), index(CUBE, "NGRDI").data)
+    assert_array_equal(only_band("cube_ngrdi.tif"), index(CUBE, "NGRDI").data)
     assert "G at 550 nm" in make(run, "info cube_ngrdi.tif")[0]
 
 
 def test_several_maps_are_made_in_one_line(run: Run) -> None:
     make(run, "map cube.hdr NGRDI unmixed")
-    np.testing.assert_array_equal(only_band("cube_NGRDI.tif"), index(CUBE, "NGRDI").data)
-    np.testing.assert_array_equal(read_cube("cube_unmixed.tif").data, unmixed(CUBE).data)
+    assert_array_equal(only_band("cube_NGRDI.tif"), index(CUBE, "NGRDI").data)
+    assert_array_equal(read_cube("cube_unmixed.tif").data, unmixed(CUBE).data)
     code, _, err = run(*["map", "cube.hdr", "NGRDI", "unmixed", "-o", "a.tif"])
     assert (code, "Expected one kind for a.tif, got 2. Leave -o out." in err) == (2, True)
 
@@ -304,7 +286,7 @@ def test_classes_are_measured_with_their_names(run: Run) -> None:
     labels = np.asarray(read_cube("classes.tif").data[0])
     assert read["name"] == ["cluster 1", "cluster 2", "cluster 3"]
     assert read["pixels"] == np.bincount(labels.ravel())[1:].tolist()
-    np.testing.assert_allclose(read["mean 450 nm"][0], CUBE.data[1, labels == 1].mean(), rtol=1e-6)
+    assert_allclose(read["mean 450 nm"][0], CUBE.data[1, labels == 1].mean(), rtol=1e-6)
     assert_is_one_error(run("labels", "cube.hdr", "classes.tif")[2], "cube_labels.csv which exists")
 
 
@@ -350,23 +332,15 @@ def test_errors_of_each_band_are_those_of_the_metrics(run: Run) -> None:
         assert row.split("\t") == [f"{wavelength:g}", *expected, f"{metrics.psnr(*pair):.2f}"]
 
 
-@pytest.mark.parametrize("measure", get_args(Measure))
-def test_error_map_is_that_of_python(run: Run, measure: Measure) -> None:
-    out, _ = make(run, f"map cube.hdr reference-{measure} --reference reference.hdr -o errors.tif")
-    assert out == "errors.tif\n"
-    np.testing.assert_array_equal(only_band("errors.tif"), error_map(CUBE, REFERENCE, measure))
-    assert read_cube("errors.tif").metadata["map"] == f"reference-{measure}"
-
-
 def test_rendering_is_saved_as_the_method_makes_it(run: Run) -> None:
     assert make(run, "render cube.hdr -o lamp.png --illuminant led-b3")[0] == "lamp.png\n"
-    np.testing.assert_array_equal(picture("lamp.png"), CUBE.render("LED-B3"))
+    assert_array_equal(picture("lamp.png"), CUBE.render("LED-B3"))
     with Image.open("lamp.png") as image:
         assert image.info["icc_profile"]
     options = "--illuminant A --unadapted --full-scale 2 --overwrite"
     make(run, f"render cube.hdr -o lamp.png {options}")
     expected = CUBE.render("A", adapted=False, full_scale=2)
-    np.testing.assert_array_equal(picture("lamp.png"), expected)
+    assert_array_equal(picture("lamp.png"), expected)
 
 
 @pytest.mark.parametrize(
@@ -399,19 +373,13 @@ def test_every_command_takes_what_a_file_leaves_open(run: Run, command: str) -> 
     make(run, f"{command} {answers}" + (" --scale 1" if command.startswith("info") else ""))
 
 
-def test_what_a_reader_assumes_is_a_note(run: Run) -> None:
-    np.savez("a.npz", cube=CUBE.data, wavelengths=WAVELENGTHS)
-    _, err = make(run, "spectra a.npz --at 1,1")
-    assert "note: The unit of the wavelengths is not given; nm was assumed." in err
-
-
 def test_what_a_light_leaves_open_is_noted_once(run: Run) -> None:
     rows = [f"{nm / 1000} {'inf' if nm == 550 else 1}" for nm in range(400, 701, 10)]
     Path("lamp.txt").write_text("\n".join(rows))
     _, err = make(run, "render cube.hdr -o out.png --illuminant lamp.txt")
     assert err.count("note: lamp.txt: Gaps in the values: 1 (inf).") == 1
     assert err.count("note: lamp.txt: The unit of the wavelengths is not given; um was") == 1
-    np.testing.assert_array_equal(picture("out.png"), CUBE.render("E"))
+    assert_array_equal(picture("out.png"), CUBE.render("E"))
 
 
 def test_a_note_comes_once_though_libraries_reset_the_memory_of_warnings(

@@ -97,7 +97,6 @@ def test_facts_are_printed_as_json_for_programs(
     assert json.loads(run("info", cube, "--json")[1])["shape"] == "4 bands x 6 rows x 9 columns"
     compared = json.loads(run("compare", cube, cube, "--json")[1])
     assert (compared["RMSE"], compared["PSNR"], len(compared["by_band"])) == (0, None, 4)
-    assert "mstpp-srgb" in json.loads(run("models", "--json")[1])
 
 
 @pytest.mark.usefixtures("control_c")

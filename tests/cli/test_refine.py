@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 import napari_mst as nm
@@ -44,7 +45,7 @@ def test_the_command_gives_the_numbers_of_python(scene: Path, tmp_path: Path) ->
     (spectrum,) = nm.read_spectra(scene / "known.csv")
     references = nm.ReferenceSpectrum(10, 12, spectrum, window=3)
     expected = nm.refine(nm.read_cube(scene / "cube.hdr"), scene / "photo.png", [references])
-    np.testing.assert_array_equal(better.data, expected.data)
+    assert_array_equal(better.data, expected.data)
     assert better.provenance.refinement
 
 
@@ -57,7 +58,7 @@ def test_per_cent_are_known_also_where_they_replace_numbers_of_ours(
     nm.write_spectra(percent, [replace(spectrum, values=100 * spectrum.values)])
     better = refined(scene, tmp_path / "again.hdr", "--references", str(percent))
     assert "note: percent.csv: Values up to" in capsys.readouterr().err
-    np.testing.assert_allclose(better.data, expected.data, rtol=1e-5)
+    assert_allclose(better.data, expected.data, rtol=1e-5)
 
 
 def test_a_coarse_cube_corrects_as_well(scene: Path, tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_coarse_cube_corrects_as_well(scene: Path, tmp_path: Path) -> None:
     before = nm.read_cube(scene / "cube.hdr")
     coarse = nm.read_cube(scene / "coarse.hdr")
     expected = nm.refine_with_cube(before, scene / "photo.png", coarse)
-    np.testing.assert_array_equal(better.data, expected.data)
+    assert_array_equal(better.data, expected.data)
 
 
 def test_suggested_spots_are_printed(scene: Path, capsys: pytest.CaptureFixture[str]) -> None:

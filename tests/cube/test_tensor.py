@@ -1,7 +1,5 @@
 """Tensors of torch and masked arrays become the numbers of a cube, and a cube becomes a tensor."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,6 @@ from napari_mst.base.errors import CubeError, SpectrumError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.denoising.non_local_means import non_local_means
-from napari_mst.formats import read_cube, write_cube
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 
 WAVELENGTHS = np.array([500.0, 550])
@@ -44,7 +41,7 @@ def test_a_tensor_that_numpy_cannot_share_is_refused(tensor: torch.Tensor) -> No
 
 
 @pytest.mark.parametrize(("dtype", "made"), [("i2", "f4"), ("i4", "f8"), ("f4", "f4"), ("?", "f4")])
-def test_what_a_mask_hides_is_nan_in_every_file(tmp_path: Path, dtype: str, made: str) -> None:
+def test_what_a_mask_hides_is_nan(dtype: str, made: str) -> None:
     data = np.ma.array(np.ones((2, 3, 4), dtype), mask=False)
     data[1, 2, 3] = np.ma.masked
     expected = np.ones((2, 3, 4), made)
@@ -53,9 +50,7 @@ def test_what_a_mask_hides_is_nan_in_every_file(tmp_path: Path, dtype: str, made
     assert type(cube.data) is np.ndarray
     assert cube.data.dtype == made
     assert data.dtype == dtype
-    for name in ("a.hdr", "a.tif", "a.npz", "a.mat"):
-        stored = read_cube(write_cube(tmp_path / name, cube)).data
-        np.testing.assert_array_equal(stored, expected)
+    np.testing.assert_array_equal(cube.data, expected)
     clear = SpectralCube(np.ma.ones((2, 3, 4), dtype), WAVELENGTHS)
     assert type(clear.data) is np.ndarray
     assert clear.data.dtype == dtype

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from napari_mst import Photo
@@ -57,12 +58,12 @@ def test_a_pixel_has_the_same_bits_in_any_window(window: Window, has_gap: bool, 
     larger = denoised_pixels(own, HOW, around)
     down, across = window.inside(around)
     found = denoised_pixels(own, HOW, window)
-    np.testing.assert_array_equal(found, larger[:, down, across])
+    assert_array_equal(found, larger[:, down, across])
     if way == "numba":
         whole = denoised_pixels(own, HOW)
-        np.testing.assert_array_equal(found, whole[:, window.rows, window.columns])
+        assert_array_equal(found, whole[:, window.rows, window.columns])
         lazy = denoised_where_read(own, HOW)
-        np.testing.assert_array_equal(found, lazy[:, window.rows, window.columns])
+        assert_array_equal(found, lazy[:, window.rows, window.columns])
 
 
 @pytest.mark.parametrize("stage", [FIRST, SECOND])
@@ -78,9 +79,9 @@ def test_the_kernel_gives_the_sums_of_numpy(stage: Stage) -> None:
     grid = Grid(REACH, REACH + 18, REACH, REACH + 18, 3, REACH, REACH, REACH + 17, REACH + 17)
     given = image.astype(np.float32), image.astype(np.float32), barred, grid, stage
     found, expected = kernel.estimates_by_kernel(*given), estimates(*given)
-    np.testing.assert_array_equal(found[3], expected[3])
+    assert_array_equal(found[3], expected[3])
     assert found[3, REACH : REACH + 20, REACH : REACH + 20].min() >= 0
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * expected[3].max() * 30)
+    assert_allclose(found, expected, rtol=0, atol=1e-5 * expected[3].max() * 30)
 
 
 def test_one_group_is_the_formula_of_the_paper() -> None:
@@ -106,7 +107,7 @@ def test_one_group_is_the_formula_of_the_paper() -> None:
         y, x = corners[index]
         expected[:3, y : y + 3, x : x + 3] += patch.reshape(3, 3, 3)
         expected[3, y : y + 3, x : x + 3] += 1
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert_allclose(found, expected, atol=1e-4)
 
 
 def test_most_of_the_noise_goes_and_edges_stay() -> None:
@@ -122,7 +123,7 @@ def test_light_is_the_mean_of_what_was_stabilised() -> None:
     random = np.random.default_rng(0).standard_normal((100_000, 1))
     values = signal + random * NOISE.sigma(1) * np.sqrt((signal + 5e-3) / 1.005)
     means = NOISE.stabilised(values.astype(np.float32)).mean(axis=0)
-    np.testing.assert_allclose(NOISE.light(means), signal, rtol=3e-3)
+    assert_allclose(NOISE.light(means), signal, rtol=3e-3)
     assert NOISE.light(np.zeros(1)) == 0
 
 
@@ -159,7 +160,7 @@ def test_a_balanced_photo_is_denoised_as_its_sensor_saw_it(
     assert noise.sigma() == pytest.approx(NOISE.sigma(), rel=0.12)
     found = denoised_pixels(balanced, NLBayes(NOISE, gains=gains), WINDOW)
     expected = denoised_pixels(own, HOW, WINDOW)
-    np.testing.assert_allclose(found / factors, expected, rtol=1e-3, atol=1e-3)
+    assert_allclose(found / factors, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_it_is_cancelled_soon() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 import napari_mst as nm
@@ -69,21 +70,21 @@ def test_it_is_the_sum_of_its_definition(
     using = Filter(0.2, patch, 7 if distance is None else distance, sigma)
     found = nm.non_local_means(SMALL, 0.2, patch=patch, distance=distance, sigma=sigma)
     expected = direct_sum(SMALL, SMALL, using)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=exactness)
+    assert_allclose(found, expected, rtol=0, atol=exactness)
 
 
 def test_large_numbers_hide_no_small_difference(exactness: float) -> None:
     using = Filter(0.2, 5, 3)
     found = nm.non_local_means(SMALL + 1e4, 0.2, distance=3, value=SMALL)
     expected = direct_sum(SMALL, SMALL, using)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=exactness)
+    assert_allclose(found, expected, rtol=0, atol=exactness)
 
 
 def test_a_photo_guides_the_means_of_a_cube(exactness: float) -> None:
     cube = RANDOM.random((5, 7, 8))
     found = nm.non_local_means(SMALL, 0.2, distance=3, value=cube)
     expected = direct_sum(SMALL, cube, Filter(0.2, 5, 3))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=exactness)
+    assert_allclose(found, expected, rtol=0, atol=exactness)
 
 
 @pytest.mark.parametrize("name", ["nlm_patches_1_5_4", "nlm_patches_3_3_5"])
@@ -98,7 +99,7 @@ def test_patches_give_the_reference_numbers(name: str, shared_data: Path, exactn
             distance=distance,
             sigma=float(case["in/sigma"]),
         )
-        np.testing.assert_allclose(found, np.moveaxis(case["out/exact"], -1, 0), atol=exactness)
+        assert_allclose(found, np.moveaxis(case["out/exact"], -1, 0), atol=exactness)
 
 
 @pytest.mark.parametrize("name", ["nlm_attention_002_1", "nlm_attention_002_3"])
@@ -112,16 +113,16 @@ def test_single_pixels_over_the_whole_image_give_the_reference_attention(
     # The distances of the reference are summed over the channels, ours are their mean.
     h = float(case["in/h"]) / np.sqrt(channels)
     found = nm.non_local_means(image, h, patch=1, distance=None)
-    np.testing.assert_allclose(found, np.moveaxis(case["out/image"], -1, 0), atol=exactness)
+    assert_allclose(found, np.moveaxis(case["out/image"], -1, 0), atol=exactness)
     queries, keys, values = projections(channels)
-    np.testing.assert_array_equal(queries, case["w/W_Q"])
-    np.testing.assert_array_equal(keys, case["w/W_K"])
-    np.testing.assert_array_equal(values, case["w/W_V"])
+    assert_array_equal(queries, case["w/W_Q"])
+    assert_array_equal(keys, case["w/W_K"])
+    assert_array_equal(values, case["w/W_V"])
     every = tokens(image, Filter(h, 1, 0))
     weights = attention(every, every, Filter(h, 1, 0))
-    np.testing.assert_allclose(weights, case["out/weights"], atol=1e-9)
+    assert_allclose(weights, case["out/weights"], atol=1e-9)
     pixel = nm.non_local_weights(image, 2, 3, h, patch=1, distance=None)
-    np.testing.assert_allclose(pixel.weights.ravel(), case["out/weights"][2 * width + 3], atol=1e-9)
+    assert_allclose(pixel.weights.ravel(), case["out/weights"][2 * width + 3], atol=1e-9)
     assert pixel.weights.shape == (height, width)
 
 
@@ -130,8 +131,8 @@ def test_query_times_key_is_minus_the_squared_difference() -> None:
     queries, keys, values = projections(12)
     product = (embedding(token) @ queries) @ (embedding(token) @ keys).T
     expected = -np.square(token[:, None] - token[None]).sum(axis=2)
-    np.testing.assert_allclose(product, expected, atol=1e-12)
-    np.testing.assert_array_equal(embedding(token) @ values, token)
+    assert_allclose(product, expected, atol=1e-12)
+    assert_array_equal(embedding(token) @ values, token)
 
 
 def test_weights_of_a_pixel_add_up_to_one_and_give_its_mean(exactness: float) -> None:
@@ -141,14 +142,14 @@ def test_weights_of_a_pixel_add_up_to_one_and_give_its_mean(exactness: float) ->
         whole = pixel.over(14, 17)
         assert whole.sum() == pytest.approx(1, abs=1e-12)
         mean = (IMAGE * whole).sum((1, 2))
-        np.testing.assert_allclose(mean, means[:, row, column], atol=exactness)
+        assert_allclose(mean, means[:, row, column], atol=exactness)
 
 
 def test_a_flat_image_counts_every_pixel_of_the_window(exactness: float) -> None:
     flat = np.full((1, 9, 9), 0.4)
     assert nm.non_local_weights(flat, 4, 4, 0.1, distance=2).effective == pytest.approx(25)
     found = nm.non_local_means(flat, 0.1, distance=2)
-    np.testing.assert_allclose(found, flat, rtol=exactness)
+    assert_allclose(found, flat, rtol=exactness)
 
 
 @pytest.mark.parametrize("tile", [Tile(0, 14, 0, 17), Tile(3, 9, 5, 16)])
@@ -160,7 +161,7 @@ def test_a_pixel_has_the_same_bits_wherever_a_tile_lies(tile: Tile, exactness: f
     )
     attend = streaming._fastest()(block)
     whole = attend(Tile(0, 14, 0, 17))
-    np.testing.assert_array_equal(attend(tile), whole[:, *tile.moved(0, 0)])
+    assert_array_equal(attend(tile), whole[:, *tile.moved(0, 0)])
 
 
 def test_an_image_cut_into_bands_has_the_same_bits() -> None:
@@ -175,7 +176,7 @@ def test_an_image_cut_into_bands_has_the_same_bits() -> None:
     assert len(bands) == 2
     one = np.concatenate([means for _, means in bands], axis=1)
     part = nm.non_local_means(image[:, 20:], 0.3, patch=3, distance=2)
-    np.testing.assert_array_equal(one[:, 20 + 3 :], part[:, 3:])
+    assert_array_equal(one[:, 20 + 3 :], part[:, 3:])
 
 
 def test_nan_pixels_stay_nan_and_weigh_nothing() -> None:

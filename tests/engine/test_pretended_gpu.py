@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from tests.conftest import source_of
+from tests.networks.test_programs import camera
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -34,7 +36,6 @@ from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.plan import Place, Plan, PlannedRun, all_plans
 from napari_mst.engine.run import execute
 from napari_mst.networks import Network
-from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus
@@ -315,12 +316,6 @@ def mst(**parameters: Any) -> MSTPlusPlus:
     return MSTPlusPlus(**{"stages": 2, "width": 8, "out_bands": 5} | parameters)
 
 
-def camera() -> CameraNetwork:
-    network = CameraNetwork(torch.rand(6, 4), width=8)
-    network.set_response(torch.rand(6, 3))
-    return network
-
-
 NETWORKS: dict[str, Callable[[], Network]] = {
     "published": lambda: mst(stages=1, width=31, out_bands=31),
     "two stages": mst,
@@ -359,7 +354,7 @@ def test_every_network_runs_on_every_gpu_and_through_every_memory(
     own = network(kind)
     expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
     result = run_on(pretend(device), own, Plan(place, pixels=PIXELS))
-    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("place", ["device", "memory"])
@@ -372,7 +367,7 @@ def test_every_precision_of_cuda(kind: str, precision: str, place: Place, preten
     plan = Plan(place, precision if is_narrow else "", pixels=PIXELS)
     result = run_on(pretend("cuda:1"), own, plan)
     assert result.dtype == expected.dtype
-    np.testing.assert_allclose(
+    assert_allclose(
         result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max()
     )
 
@@ -393,7 +388,7 @@ def test_a_run_is_exact_where_the_program_casts_by_itself(kind: str, pretend: An
     gpu = pretend("cuda:1")
     with torch.autocast("cuda", dtype=torch.bfloat16):
         result = run_on(gpu, own, Plan(pixels=PIXELS))
-    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kind", ["camera", "pixelwise"])
@@ -449,9 +444,9 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(
     on_gpu = gpu.put(own)
     with gpu:
         explore(on_gpu, gpu.device)
-    np.testing.assert_allclose(records[1], records[0], atol=1e-5)
+    assert_allclose(records[1], records[0], atol=1e-5)
     for expected, found in zip(maps[: len(OVERLAYS)], maps[len(OVERLAYS) :], strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+        assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(

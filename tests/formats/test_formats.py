@@ -190,23 +190,6 @@ def test_what_is_not_there_is_one_error(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.skipif("sys.platform == 'win32'", reason="Windows has no such files")
 @pytest.mark.usefixtures("ends_soon")
-@pytest.mark.parametrize(
-    "name", ["a", "a.img", *(f"a{suffix}" for form in FORMATS for suffix in form.suffixes)]
-)
-def test_a_pipe_or_device_is_refused_unread(tmp_path: Path, name: str) -> None:
-    device, pipe = tmp_path / "device" / name, tmp_path / "pipe" / name
-    for path in (device, pipe):
-        path.parent.mkdir()
-    device.symlink_to("/dev/zero")
-    os.mkfifo(pipe)
-    for path in (device, pipe):
-        assert find_format(path) is None
-        with pytest.raises(CubeFileError, match="got a pipe or a device"):
-            read_cube(path)
-
-
-@pytest.mark.skipif("sys.platform == 'win32'", reason="Windows has no such files")
-@pytest.mark.usefixtures("ends_soon")
 def test_a_pipe_beside_or_in_a_cube_is_never_read(tmp_path: Path) -> None:
     (tmp_path / "a.img").write_bytes(bytes(8))
     os.mkfifo(tmp_path / "a.hdr")

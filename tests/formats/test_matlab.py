@@ -120,6 +120,7 @@ def test_read_every_class(tmp_path: Path) -> None:
 
 @bad_input("044-damaged")
 @pytest.mark.slow
+@pytest.mark.usefixtures("apart")
 def test_refuse_damage(tmp_path: Path) -> None:
     savemat(tmp_path / "v5.mat", {"cube": DATA[:5, :6]}, do_compression=True)
     write_cube(tmp_path / "v7.mat", SpectralCube(DATA[:5, :6], WAVELENGTHS[:5]))
@@ -132,6 +133,7 @@ def test_refuse_damage(tmp_path: Path) -> None:
 
 
 @bad_input("045-bomb")
+@pytest.mark.usefixtures("apart")
 def test_refuse_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = np.zeros((31, 700, 800))
     savemat(tmp_path / "v5.mat", {"cube": bomb}, do_compression=True)
@@ -206,6 +208,7 @@ def test_tell_of_chunks_that_are_not_there(tmp_path: Path) -> None:
 
 
 @bad_input("044-index")
+@pytest.mark.usefixtures("apart")
 def test_refuse_a_damaged_index_of_chunks(tmp_path: Path) -> None:
     """Change a key of the B-tree, which is a chunk's offset, and an address (HDF5, III.A.1)."""
     path = tmp_path / "a.mat"

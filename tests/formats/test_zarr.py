@@ -221,10 +221,6 @@ CODECS: dict[str, dict[str, Any]] = {
     "v2 none": {"zarr_format": 2, "compressors": None},
     "v2 default": {"zarr_format": 2},
     "v2 blosc": {"zarr_format": 2, "compressors": numcodecs.Blosc("zstd", shuffle=2)},
-    "v2 bz2": {"zarr_format": 2, "compressors": numcodecs.BZ2()},
-    "v2 gzip": {"zarr_format": 2, "compressors": numcodecs.GZip()},
-    "v2 lz4": {"zarr_format": 2, "compressors": numcodecs.LZ4()},
-    "v2 lzma": {"zarr_format": 2, "compressors": numcodecs.LZMA()},
     "v2 zlib": {"zarr_format": 2, "compressors": numcodecs.Zlib(), "order": "F"},
     "v2 filters": {
         "zarr_format": 2,

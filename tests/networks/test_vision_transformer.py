@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -40,13 +41,13 @@ def test_every_layer_is_that_of_timm(timm: dict[str, NDArray[np.floating]]) -> N
     network = build_vision_transformer({**weights, "heads": heads}).double()
     encoding = network.encoded(torch.from_numpy(timm["in/image"]).double()[None])
     for index, tokens in enumerate(encoding.layers):
-        np.testing.assert_allclose(tokens[0], timm[f"out/z{index}"], rtol=0, atol=1e-9)
+        assert_allclose(tokens[0], timm[f"out/z{index}"], rtol=0, atol=1e-9)
     for index, attention in enumerate(encoding.attentions):
-        np.testing.assert_allclose(attention[0], timm[f"out/attention_{index}"], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(encoding.tokens[0], timm["out/tokens"], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(encoding.outputs[0], timm["out/logits"], rtol=0, atol=1e-9)
+        assert_allclose(attention[0], timm[f"out/attention_{index}"], rtol=0, atol=1e-9)
+    assert_allclose(encoding.tokens[0], timm["out/tokens"], rtol=0, atol=1e-9)
+    assert_allclose(encoding.outputs[0], timm["out/logits"], rtol=0, atol=1e-9)
     rolled = rollout(encoding.attentions)
-    np.testing.assert_allclose(rolled[0], timm["out/rollout"], rtol=0, atol=1e-9)
+    assert_allclose(rolled[0], timm["out/rollout"], rtol=0, atol=1e-9)
 
 
 def test_rows_of_attention_and_rollout_sum_to_one() -> None:

@@ -5,8 +5,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst.base.errors import CameraError
 from napari_mst.cube.colour import illuminant, srgb_response
@@ -34,7 +34,7 @@ def test_52_measured_cameras_are_there_and_none_without_a_licence() -> None:
 
 def test_illuminants_begin_with_the_usual_ones() -> None:
     assert list(load_illuminants())[:3] == ["D65", "D50", "A"]
-    np.testing.assert_array_equal(load_illuminants()["A"], illuminant("A", GRID))
+    assert_array_equal(load_illuminants()["A"], illuminant("A", GRID))
     assert all(power.shape == (31,) and (power > 0).all() for power in load_illuminants().values())
 
 
@@ -42,30 +42,30 @@ def test_illuminants_begin_with_the_usual_ones() -> None:
 def test_names_may_be_spelled_with_spaces_and_in_any_case(name: str) -> None:
     """The spelling makes no difference, neither to the response nor to the record."""
     assert Acquisition(name, "a") == Acquisition("Nikon_D5100", "A")
-    np.testing.assert_array_equal(
+    assert_array_equal(
         camera_response(name, "OFFICE fluorescent"),
         camera_response("Nikon_D5100", "office-fluorescent"),
     )
-    np.testing.assert_array_equal(camera_response("SRGB", "d65"), camera_response("sRGB", "D65"))
+    assert_array_equal(camera_response("SRGB", "d65"), camera_response("sRGB", "D65"))
 
 
 @pytest.mark.parametrize("light", ["D65", "A", "F11"])
 @pytest.mark.parametrize("camera", ["Nikon_D5100", "Fujifilm_X-T4", "sRGB"])
 def test_white_is_white_for_every_camera_and_light(camera: str, light: str) -> None:
-    np.testing.assert_allclose(camera_response(camera, light).sum(axis=0), 1)
+    assert_allclose(camera_response(camera, light).sum(axis=0), 1)
 
 
 def test_srgb_in_daylight_is_srgb() -> None:
-    np.testing.assert_allclose(camera_response("sRGB", "D65"), srgb_response(GRID))
+    assert_allclose(camera_response("sRGB", "D65"), srgb_response(GRID))
 
 
 def test_gains_balance_what_the_sensor_gives() -> None:
     sensor = Acquisition("Nikon_D5100", "A", balance=OF_SENSOR)
     seen = unbalanced_response("Nikon_D5100", "A") * sensor.gains
-    np.testing.assert_allclose(seen, sensor.response)
+    assert_allclose(seen, sensor.response)
     assert sensor.gains[1] == pytest.approx(1)
     assert sensor.gains[2] > sensor.gains[0]  # blue is what incandescent light lacks
-    np.testing.assert_array_equal(Acquisition("Nikon_D5100", "A").gains, 1)
+    assert_array_equal(Acquisition("Nikon_D5100", "A").gains, 1)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_own_sensitivities_come_from_a_table_and_are_recorded_with_their_checksu
         for nm, (red, green, blue) in zip(GRID, load_cameras()["Nikon_D5100"], strict=True)
     ]
     path.write_text("\n".join(["nm,r,g,b", *rows]))
-    np.testing.assert_allclose(
+    assert_allclose(
         camera_response(str(path), "D50"), camera_response("Nikon_D5100", "D50"), atol=1e-8
     )
     assert named(str(path)).startswith("mine.csv (")

@@ -3,6 +3,7 @@
 import colour
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from napari_mst.base.errors import CameraError
 from napari_mst.cube.colour import illuminant, stored
@@ -19,7 +20,7 @@ from napari_mst.photo.lights import mixture_name
 
 def test_a_radiator_of_2856_kelvin_is_illuminant_a() -> None:
     power = light_power("Planck 2856 K")
-    np.testing.assert_allclose(power / power[16] * 100, illuminant("A", GRID), rtol=1e-3)
+    assert_allclose(power / power[16] * 100, illuminant("A", GRID), rtol=1e-3)
 
 
 @pytest.mark.parametrize("kelvin", [4000, 5003, 6504, 7504, 12_000])
@@ -28,7 +29,7 @@ def test_daylight_is_that_of_colour_science(kelvin: int) -> None:
     told = colour.sd_CIE_illuminant_D_series(place, M1_M2_rounding=False)
     expected = np.array([told[nm] for nm in GRID])
     power = light_power(f"daylight {kelvin} K")
-    np.testing.assert_allclose(power, expected / expected.mean(), rtol=2e-4)
+    assert_allclose(power, expected / expected.mean(), rtol=2e-4)
 
 
 def test_lamps_of_the_cie_are_listed_with_the_others() -> None:
@@ -45,7 +46,7 @@ def test_a_mixture_is_the_sum_of_its_lights_by_their_power() -> None:
     known = load_illuminants()
     wanted = 0.7 * known["A"] / known["A"].mean() + 0.3 * known["F11"] / known["F11"].mean()
     for name in ("0.7 A + 0.3 F11", "0.70 a + .3 f11", mixture_name({"A": 0.7, "F11": 0.3})):
-        np.testing.assert_allclose(light_power(name), wanted)
+        assert_allclose(light_power(name), wanted)
     with_radiator = light_power("0.5 planck 3000 k + 0.5 daylight 6000 K")
     assert with_radiator.mean() == pytest.approx(1)
 

@@ -8,6 +8,7 @@ from typing import Any
 import imageio.v3 as iio
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 from tests.photo.conftest import (
     GREY8,
@@ -39,7 +40,7 @@ def test_a_program_that_ignores_the_orientation_can_undo_it(
     path = turned(asked, name)(tmp_path)
     as_stored = iio.imread(path)
     assert orientation(path) == asked
-    np.testing.assert_array_equal(planar(upright(as_stored, asked)), Photo.read(path).pixels)
+    assert_array_equal(planar(upright(as_stored, asked)), Photo.read(path).pixels)
 
 
 STORED_AS: dict[str, tuple[Array, dict[str, Any]]] = {
@@ -69,7 +70,7 @@ def test_every_kind_of_tiff_is_turned_upright(
     as_stored = Photo.read(tiff(image, **options)(tmp_path))
     turned_tiff = tiff(image, extratags=[(274, "H", 1, asked, True)], **options)(tmp_path)
     expected = np.moveaxis(upright(np.moveaxis(as_stored.pixels, 0, -1), asked), -1, 0)
-    np.testing.assert_array_equal(Photo.read(turned_tiff).pixels, expected)
+    assert_array_equal(Photo.read(turned_tiff).pixels, expected)
     assert orientation(turned_tiff) == asked
 
 
@@ -87,7 +88,7 @@ def test_a_16_bit_png_is_turned_upright(tmp_path: Path) -> None:
         + struct.pack(">I", zlib.crc32(chunk))
         + encoded[after_header:]
     )
-    np.testing.assert_array_equal(Photo.read(path).pixels, planar(np.rot90(RGB16, -1)))
+    assert_array_equal(Photo.read(path).pixels, planar(np.rot90(RGB16, -1)))
     assert orientation(path) == 6
 
 

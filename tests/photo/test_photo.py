@@ -1,6 +1,5 @@
 """Photos keep their values as stored, judged by rasterio (GDAL) and colour-science."""
 
-import os
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import rasterio
 import tifffile
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image, ImageCms
 from tests.photo.conftest import DEPTHS, RGB8, RGB16, RGBF, Array, Make, pillow, planar, png16, tiff
 
@@ -20,7 +20,6 @@ from napari_mst.base.errors import PhotoError
 from napari_mst.batch.jobs import find_photos
 from napari_mst.cube.lazy import mapped
 from napari_mst.photo import files, values
-from napari_mst.photo.files import camera_named_in, orientation
 from napari_mst.photo.photo import Photo, as_photo
 
 
@@ -31,7 +30,7 @@ def test_gdal_reads_the_same_16_bits(make: Make, tmp_path: Path) -> None:
     path = make(tmp_path)
     # GDAL warns that it has no place on earth.
     with warnings.catch_warnings(action="ignore"), rasterio.open(path) as judge:
-        np.testing.assert_array_equal(Photo.read(path).pixels, judge.read())
+        assert_array_equal(Photo.read(path).pixels, judge.read())
 
 
 @pytest.mark.parametrize(
@@ -58,7 +57,7 @@ def test_a_photo_too_large_for_memory_lies_in_a_file(
         monkeypatch.setattr(module, "mapped", in_file)
     large = as_photo(source)
     in_file.assert_called_once()
-    np.testing.assert_array_equal(large.pixels, small.pixels)
+    assert_array_equal(large.pixels, small.pixels)
     assert (large.sha256, large.assumptions) == (small.sha256, small.assumptions)
 
 
@@ -72,7 +71,7 @@ def test_an_ome_zarr_is_read_at_its_finest_level(tmp_path: Path) -> None:
     datasets = [{"path": name} for name in "01"]
     group.attrs["ome"] = {"version": "0.5", "multiscales": [{"datasets": datasets}]}
     assert [photo for photo, _ in find_photos([folder], tmp_path / "cubes", print)] == [folder]
-    np.testing.assert_array_equal(Photo.read(folder).pixels, levels[0][0, :, 0])
+    assert_array_equal(Photo.read(folder).pixels, levels[0][0, :, 0])
     del group.attrs["ome"]
     with pytest.raises(PhotoError, match="Expected the image of an OME-Zarr or an array"):
         Photo.read(folder)
@@ -92,9 +91,7 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 def test_memory_layout_changes_nothing(layout: Callable[[Array], Array], image: Array) -> None:
     plain, other = Photo.from_array(image), Photo.from_array(layout(image))
     for linear in (False, True):
-        np.testing.assert_array_equal(
-            plain.rows(3, 9, linear=linear), other.rows(3, 9, linear=linear)
-        )
+        assert_array_equal(plain.rows(3, 9, linear=linear), other.rows(3, 9, linear=linear))
     assert plain.sha256 == other.sha256
     assert plain.extrema() == other.extrema()
 
@@ -104,7 +101,7 @@ def test_array_is_neither_copied_nor_changed(image: Array) -> None:
     before = image.copy()
     photo = Photo.from_array(image)
     photo.rows(0, 12, linear=True)
-    np.testing.assert_array_equal(image, before)
+    assert_array_equal(image, before)
     assert np.shares_memory(photo.pixels, image)
     assert not photo.pixels.flags.writeable
 
@@ -114,12 +111,10 @@ def test_rows_decode_srgb_as_colour_science_does(image: Array) -> None:
     full_scale = 1 if image.dtype.kind == "f" else np.iinfo(image.dtype).max
     encoded = planar(image)[:, 2:7] / full_scale
     photo = Photo.from_array(image)
-    np.testing.assert_allclose(photo.rows(2, 7, linear=False), encoded, rtol=1e-6)
-    np.testing.assert_allclose(
-        photo.rows(2, 7, linear=True), colour.models.eotf_sRGB(encoded), rtol=2e-6
-    )
+    assert_allclose(photo.rows(2, 7, linear=False), encoded, rtol=1e-6)
+    assert_allclose(photo.rows(2, 7, linear=True), colour.models.eotf_sRGB(encoded), rtol=2e-6)
     linear = Photo.from_array(image, encoding="linear")
-    np.testing.assert_array_equal(linear.rows(2, 7, linear=True), photo.rows(2, 7, linear=False))
+    assert_array_equal(linear.rows(2, 7, linear=True), photo.rows(2, 7, linear=False))
 
 
 @pytest.mark.parametrize("image", DEPTHS, ids=lambda image: image.dtype.name)
@@ -127,7 +122,7 @@ def test_rows_and_extrema_do_not_depend_on_the_strips(image: Array) -> None:
     photo = Photo.from_array(image.repeat(20, axis=0))
     whole = photo.rows(0, 240, linear=True)
     strips = [photo.rows(top, min(top + 70, 240), linear=True) for top in range(0, 240, 70)]
-    np.testing.assert_array_equal(whole, np.concatenate(strips, axis=1))
+    assert_array_equal(whole, np.concatenate(strips, axis=1))
     assert whole.flags.c_contiguous
     stored = photo.rows(0, 240, linear=False)
     assert photo.extrema() == (stored.min(), stored.max())
@@ -179,9 +174,7 @@ def test_floats_far_above_1_are_light_if_most_are_below_it_and_else_codes(
 
 def test_full_scale_that_is_given_is_taken() -> None:
     photo = Photo.from_array(RGB16 // 16, full_scale=4095)
-    np.testing.assert_allclose(
-        photo.rows(0, 12, linear=False), planar(RGB16 // 16) / 4095, rtol=1e-6
-    )
+    assert_allclose(photo.rows(0, 12, linear=False), planar(RGB16 // 16) / 4095, rtol=1e-6)
     assert not photo.assumptions
 
 
@@ -220,7 +213,7 @@ def test_pixel_that_a_mask_hides_is_left_out(dtype: str) -> None:
     whole = Photo.from_array(plain)
     expected = whole.pixels.copy()
     expected[:, 3, 4] = 0
-    np.testing.assert_array_equal(photo.pixels, expected)
+    assert_array_equal(photo.pixels, expected)
     assert (photo.pixels.dtype, photo.full_scale) == (whole.pixels.dtype, whole.full_scale)
     image[:, 3, 4] = np.ma.masked
     assert photo.sha256 != Photo.from_array(image).sha256
@@ -248,27 +241,6 @@ def test_foreign_colour_profile_is_mentioned(tmp_path: Path) -> None:
         for name in ("a.png", "a.tif"):
             notes = " ".join(Photo.read(tmp_path / name).assumptions)
             assert notes.count("colour profile") == mentions
-
-
-def pipe(folder: Path) -> Path:
-    os.mkfifo(folder / "pipe.png")
-    return folder / "pipe.png"
-
-
-def endless_device(folder: Path) -> Path:
-    (folder / "zero.png").symlink_to("/dev/zero")
-    return folder / "zero.png"
-
-
-@pytest.mark.skipif("sys.platform == 'win32'", reason="Windows has no such files")
-@pytest.mark.usefixtures("ends_soon")
-@pytest.mark.parametrize("make", [pipe, endless_device])
-def test_a_photo_that_may_never_end_is_refused_unread(make: Make, tmp_path: Path) -> None:
-    path = make(tmp_path)
-    with pytest.raises(PhotoError, match=f"{path.name}: .*got a pipe or a device"):
-        Photo.read(path)
-    assert orientation(path) == 1
-    assert camera_named_in(path) == ("", "")
 
 
 def test_file_is_named_and_hashed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import imagecodecs
 import numpy as np
 import pytest
 import tifffile
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from tests.photo.conftest import Array
 
@@ -68,7 +69,7 @@ def assert_true(photo: Photo, dtype: Any, step: float = 1.0) -> None:
     light = np.moveaxis(photo.rows(linear=True), 0, -1)
     # The code of a dark colour in a linear file is coarse: what a stored step is worth.
     tolerance = step / 255 if dtype == np.uint8 else 0.002
-    np.testing.assert_allclose(encode_srgb(light), encode_srgb(TRUE), atol=tolerance)
+    assert_allclose(encode_srgb(light), encode_srgb(TRUE), atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", CODES, ids=lambda kind: kind.__name__)
@@ -84,7 +85,7 @@ def test_colours_of_a_profile_become_srgb_at_every_depth(
     assert_true(photo, dtype, 6 if "linear" in space else 3)
     assert [note for note in photo.assumptions if "converted from" in note]
     assert is_shown_otherwise(path)
-    np.testing.assert_array_equal(shown_pages(path), np.moveaxis(photo.pixels, 0, -1))
+    assert_array_equal(shown_pages(path), np.moveaxis(photo.pixels, 0, -1))
 
 
 def test_a_profile_with_the_colours_of_srgb_changes_nothing_whatever_its_name(
@@ -93,7 +94,7 @@ def test_a_profile_with_the_colours_of_srgb_changes_nothing_whatever_its_name(
     codes = stored(encode_srgb(TRUE), np.uint8)
     Image.fromarray(codes).save(tmp_path / "a.png", icc_profile=profile(SRGB))
     photo = Photo.read(tmp_path / "a.png")
-    np.testing.assert_array_equal(photo.pixels, np.moveaxis(codes, -1, 0))
+    assert_array_equal(photo.pixels, np.moveaxis(codes, -1, 0))
     assert photo.assumptions == ()
 
 
@@ -102,7 +103,7 @@ def test_values_that_are_said_to_be_linear_are_left_as_they_are(tmp_path: Path) 
     tags = [(34675, 7, len(icc := profile(P3)), icc, True)]
     tifffile.imwrite(tmp_path / "a.tif", codes, photometric="rgb", extratags=tags, metadata=None)
     photo = Photo.read(tmp_path / "a.tif", encoding="linear")
-    np.testing.assert_array_equal(photo.pixels, np.moveaxis(codes, -1, 0))
+    assert_array_equal(photo.pixels, np.moveaxis(codes, -1, 0))
     assert "linear light instead" in " ".join(photo.assumptions)
 
 
@@ -129,8 +130,8 @@ def test_grey_photos_follow_their_curve_and_stay_grey(kind: str, tmp_path: Path)
     Image.fromarray(codes).save(tmp_path / "grey.jpg", icc_profile=bytes(icc), quality=100)
     photo = Photo.read(tmp_path / "grey.jpg")
     light = photo.rows(linear=True)
-    np.testing.assert_array_equal(light[0], light[2])
-    np.testing.assert_allclose(encode_srgb(light[1]), encode_srgb(GREY), atol=2 / 255)
+    assert_array_equal(light[0], light[2])
+    assert_allclose(encode_srgb(light[1]), encode_srgb(GREY), atol=2 / 255)
 
 
 def ink_profile(colours: Array) -> bytes:
@@ -159,7 +160,7 @@ def test_inks_are_seen_through_their_profile(tmp_path: Path) -> None:
     values = np.array(at) * (100 / 255, 1, 1) - (0, 128, 128)
     xyz = colour.Lab_to_XYZ(values, D50)
     expected = colour.XYZ_to_RGB(xyz, "sRGB", D50, chromatic_adaptation_transform="Bradford")
-    np.testing.assert_allclose(encode_srgb(seen), encode_srgb(expected), atol=2 / 255)
+    assert_allclose(encode_srgb(seen), encode_srgb(expected), atol=2 / 255)
     assert "converted from" in " ".join(photo.assumptions)
 
 
@@ -173,7 +174,7 @@ def test_a_profile_that_cannot_be_used_is_a_sentence(icc: bytes, tmp_path: Path)
     Image.fromarray(codes).save(tmp_path / "a.jpg", icc_profile=icc, quality=100)
     plain = np.asarray(Image.open(tmp_path / "a.jpg"))
     photo = Photo.read(tmp_path / "a.jpg")
-    np.testing.assert_array_equal(photo.pixels, np.moveaxis(plain, -1, 0))
+    assert_array_equal(photo.pixels, np.moveaxis(plain, -1, 0))
     assert "taken as sRGB" in " ".join(photo.assumptions)
 
 
@@ -197,7 +198,7 @@ def test_adobe_rgb_that_only_exif_names_is_converted(
     picture.save(path, exif=exif(space, index), quality=100)
     light = colour.RGB_to_RGB((codes / 255) ** (563 / 256), "Adobe RGB (1998)", "sRGB")
     seen = Photo.read(path).rows(linear=True)[:, 8, 8]
-    np.testing.assert_allclose(encode_srgb(seen), encode_srgb(light[0, 0]), atol=3 / 255)
+    assert_allclose(encode_srgb(seen), encode_srgb(light[0, 0]), atol=3 / 255)
 
 
 def test_colours_that_exif_calls_other_than_srgb_are_doubted(tmp_path: Path) -> None:
@@ -277,7 +278,7 @@ def test_photos_of_phones_open_upright_in_their_colours(suffix: str, tmp_path: P
     photo = Photo.read(path)
     assert photo.shape == (64, 32)
     seen = encode_srgb(photo.rows(linear=True)[:, [16, 48], 16].T)
-    np.testing.assert_allclose(seen, encode_srgb(TRUE[0, :2]), atol=4 / 255)
+    assert_allclose(seen, encode_srgb(TRUE[0, :2]), atol=4 / 255)
 
 
 def test_ten_bits_of_a_heic_photo_are_kept_and_its_coding_is_obeyed(tmp_path: Path) -> None:
@@ -291,7 +292,7 @@ def test_ten_bits_of_a_heic_photo_are_kept_and_its_coding_is_obeyed(tmp_path: Pa
     photo = Photo.read(tmp_path / "a.heic")
     assert (photo.pixels.dtype.name, photo.pixels.max()) == ("uint16", 65535)
     seen = encode_srgb(photo.rows(linear=True)[:, 8, 8])
-    np.testing.assert_allclose(seen, encode_srgb(TRUE[0, 0]), atol=0.003)
+    assert_allclose(seen, encode_srgb(TRUE[0, 0]), atol=0.003)
 
 
 def test_damaged_heic_photos_are_refused(tmp_path: Path) -> None:
@@ -304,7 +305,7 @@ def test_bands_in_a_folder_are_numbers_and_no_colours(tmp_path: Path) -> None:
     plane = stored(GREY, np.uint16)
     for number in range(4):
         with_chunks(tmp_path / f"band_{number}.png", plane, gAMA=gamma(1 / 1.8))
-    np.testing.assert_array_equal(read_cube(tmp_path).data[2], plane)
+    assert_array_equal(read_cube(tmp_path).data[2], plane)
 
 
 @pytest.mark.parametrize(("kind", "more"), [("rgb", 1), ("minisblack", 3)])
@@ -316,9 +317,7 @@ def test_infrared_beside_red_green_and_blue_is_no_alpha(
     options: dict[str, Any] = {"photometric": kind, "extrasamples": extra, "planarconfig": "contig"}
     tifffile.imwrite(tmp_path / "aerial.tif", codes, metadata=None, **options)
     assert "no alpha" in " ".join(Photo.read(tmp_path / "aerial.tif").assumptions)
-    np.testing.assert_array_equal(
-        read_cube(tmp_path / "aerial.tif").data, np.moveaxis(codes, -1, 0)
-    )
+    assert_array_equal(read_cube(tmp_path / "aerial.tif").data, np.moveaxis(codes, -1, 0))
 
 
 def test_the_coding_of_an_avif_photo_is_obeyed(tmp_path: Path) -> None:
@@ -328,4 +327,4 @@ def test_the_coding_of_an_avif_photo_is_obeyed(tmp_path: Path) -> None:
     before, box, after = path.read_bytes().partition(b"colrnclx")
     path.write_bytes(before + box + (12).to_bytes(2) + after[2:])
     seen = encode_srgb(Photo.read(path).rows(linear=True)[:, 16, 16])
-    np.testing.assert_allclose(seen, encode_srgb(TRUE[0, 0]), atol=4 / 255)
+    assert_allclose(seen, encode_srgb(TRUE[0, 0]), atol=4 / 255)

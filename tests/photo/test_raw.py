@@ -11,6 +11,7 @@ import colour
 import numpy as np
 import pytest
 import tifffile
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.raw_photos import (
     BAYER,
     MATRIX,
@@ -59,7 +60,7 @@ def test_black_level_and_saturation_are_applied_to_every_pattern(
     photo = Photo.read(write_dng(tmp_path / "photo.dng", image, pattern=pattern))
     assert (photo.encoding, photo.full_scale, photo.shape) == ("linear", 65535, (516, 516))
     inner = photo.rows(8, 508, linear=True)[:, :, 8:-8]
-    np.testing.assert_allclose(inner.mean(axis=(1, 2)), COLOUR, atol=1e-4)
+    assert_allclose(inner.mean(axis=(1, 2)), COLOUR, atol=1e-4)
     assert inner.std(axis=(1, 2)).max() < 1e-4
     assert photo.shot is not None
     assert photo.shot.demosaicing.startswith(method)
@@ -69,7 +70,7 @@ def test_linear_dng_keeps_its_pixels_as_they_are(tmp_path: Path) -> None:
     image = np.random.default_rng(0).random((30, 40, 3))
     photo = Photo.read(write_linear_dng(tmp_path / "linear.dng", image))
     shares = np.round(image * 4000) / 4000
-    np.testing.assert_allclose(photo.rows(0, 30, linear=True), shares.transpose(2, 0, 1), atol=4e-5)
+    assert_allclose(photo.rows(0, 30, linear=True), shares.transpose(2, 0, 1), atol=4e-5)
     assert photo.shot is not None
     assert "each pixel has all its colours" in photo.shot.demosaicing
 
@@ -89,8 +90,8 @@ def test_small_picture_is_never_taken_for_the_photo(tmp_path: Path) -> None:
     plain = Photo.read(write_dng(tmp_path / "plain.dng", halves()))
     for name, is_reduced in (("a.dng", True), ("b.nef", False), ("c.tif", True), ("d", False)):
         path = write_dng(tmp_path / name, halves(), thumbnail=THUMBNAIL, is_reduced=is_reduced)
-        np.testing.assert_array_equal(Photo.read(path).pixels, plain.pixels)
-        np.testing.assert_array_equal(shown_pages(path), np.moveaxis(plain.pixels, 0, -1))
+        assert_array_equal(Photo.read(path).pixels, plain.pixels)
+        assert_array_equal(shown_pages(path), np.moveaxis(plain.pixels, 0, -1))
         assert is_shown_otherwise(path)
         with pytest.raises(NapariMstError):
             napari_mst.read_cube(path)
@@ -168,7 +169,7 @@ def test_the_white_of_a_dng_may_be_a_chromaticity(
     shot = Photo.read(path).shot
     assert shot is not None
     assert shot.neutral is not None
-    np.testing.assert_allclose(shot.neutral, dng_neutral(*xy, *lights), atol=2e-3)
+    assert_allclose(shot.neutral, dng_neutral(*xy, *lights), atol=2e-3)
 
 
 def test_saturated_pixels_are_told(tmp_path: Path) -> None:
@@ -237,6 +238,7 @@ def with_level(path: Path, tag: int, level: int) -> None:
         (with_white_pixels, "got another pattern of 2 x 2"),
     ],
 )
+@pytest.mark.usefixtures("apart")
 def test_damaged_or_unknown_raw_photo_is_refused_in_one_sentence(
     tmp_path: Path, damage: Callable[[Path], None], message: str
 ) -> None:

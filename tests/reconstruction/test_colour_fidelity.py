@@ -5,6 +5,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import napari_mst
 from napari_mst.base.errors import Cancelled
@@ -49,15 +50,6 @@ def shifted(cube: np.ndarray) -> np.ndarray:
     return np.asarray(cube * np.linspace(0.9, 1.1, 31, dtype=np.float32)[:, None, None])
 
 
-def test_corrected_spectra_show_the_very_codes_of_the_photo() -> None:
-    cube = scene()
-    photo, estimate = codes_of(cube), shifted(cube)
-    assert (codes_of(estimate) != photo).any(axis=0).mean() > 0.9
-    correct_colours(estimate, Photo.from_array(photo), RESPONSE)
-    np.testing.assert_array_equal(codes_of(estimate), photo)
-    assert estimate.min() >= 0
-
-
 def test_spectra_that_show_the_photo_already_are_not_touched() -> None:
     cube = scene()
     estimate = cube.copy()
@@ -65,7 +57,7 @@ def test_spectra_that_show_the_photo_already_are_not_touched() -> None:
     assert (estimate == cube).all(
         axis=0
     ).mean() > 0.9  # the others lie at the very edge of their cells
-    np.testing.assert_allclose(estimate, cube, atol=1e-3)
+    assert_allclose(estimate, cube, atol=1e-3)
     assert correction.colour_error.max() <= 0.501
 
 
@@ -75,7 +67,7 @@ def test_quality_is_the_distance_of_the_uncorrected_colour_in_codes() -> None:
     exact = linear_to_srgb(render_srgb(estimate, WAVELENGTHS).clip(0, 1)) * 255
     quality = correct_colours(estimate, Photo.from_array(photo), RESPONSE).colour_error
     assert quality.dtype == np.float32
-    np.testing.assert_allclose(quality, np.abs(exact - photo).max(axis=0), atol=0.01)
+    assert_allclose(quality, np.abs(exact - photo).max(axis=0), atol=0.01)
 
 
 def test_clipped_channels_only_bound_one_side() -> None:
@@ -86,7 +78,7 @@ def test_clipped_channels_only_bound_one_side() -> None:
         quality = correct_colours(
             estimate, Photo.from_array(np.full((9, 9, 3), code, np.uint8)), RESPONSE
         ).colour_error
-        np.testing.assert_array_equal(estimate, before)
+        assert_array_equal(estimate, before)
         assert (quality < 1e-3).all()
     grey = np.full((31, 9, 9), 0.5, np.float32)
     correct_colours(grey, Photo.from_array(np.full((9, 9, 3), 255, np.uint8)), RESPONSE)
@@ -102,7 +94,7 @@ def test_change_is_the_smallest_that_reaches_the_cell_over_the_root_of_the_spect
         scale * np.linalg.lstsq(RESPONSE.T * scale, np.full(3, 0.01), rcond=None)[0]
         for scale in root.T
     ]
-    np.testing.assert_allclose(change, np.transpose(expected), atol=1e-6)
+    assert_allclose(change, np.transpose(expected), atol=1e-6)
 
 
 def test_channels_of_which_nothing_is_known_do_not_hold_the_others_back() -> None:
@@ -111,7 +103,7 @@ def test_channels_of_which_nothing_is_known_do_not_hold_the_others_back() -> Non
     low[0] = RESPONSE[:, 0] @ spectrum + 0.02
     change = moved_into(spectrum, Bounds(low, high), RESPONSE) - spectrum
     expected, *_ = np.linalg.lstsq(RESPONSE[:, :1].T, np.full(1, 0.02), rcond=None)
-    np.testing.assert_allclose(change[:, 0], expected, atol=1e-6)
+    assert_allclose(change[:, 0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("encoding", ["srgb", "linear"])
@@ -205,7 +197,7 @@ def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None
         "half a code of 8 bits: 0.0%"
         in correct_colours(near, rounded, RESPONSE, least=HALF_CODE).text
     )
-    np.testing.assert_array_equal(near, expected)
+    assert_array_equal(near, expected)
     correct_colours(wrong, rounded, RESPONSE, least=HALF_CODE)
     shown = render_srgb(wrong, WAVELENGTHS).clip(0, 1)
     assert np.abs(linear_to_srgb(shown) - linear_to_srgb(linear)).max() * 255 < 0.51
@@ -216,7 +208,7 @@ def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None
         "any distance, for its noise"
         in correct_colours(estimate, noisy, RESPONSE, least=HALF_CODE).text
     )
-    np.testing.assert_array_equal(estimate, cube)
+    assert_array_equal(estimate, cube)
 
 
 def in_blocks(side: int) -> np.ndarray:
@@ -249,7 +241,7 @@ def test_jpeg_is_told_in_small_photos_and_wherever_they_were_cropped(
     after = before.copy()
     correction = correct_colours(after, Photo.from_array(compressed[part]), RESPONSE)
     assert "JPEG errors" in correction.text
-    np.testing.assert_allclose(after, before, atol=1e-3)
+    assert_allclose(after, before, atol=1e-3)
 
 
 def test_clean_photo_with_blocks_of_its_own_is_no_jpeg() -> None:
@@ -265,7 +257,7 @@ def test_a_colour_that_no_surface_shows_leaves_the_estimate() -> None:
     overlapping = (RESPONSE + RESPONSE.sum(axis=1, keepdims=True)) / 4
     corrected = cube.copy()
     correct_colours(corrected, red, overlapping.astype(np.float32))
-    np.testing.assert_array_equal(corrected, cube)
+    assert_array_equal(corrected, cube)
 
 
 def test_unknown_pixels_have_no_quality() -> None:
@@ -281,7 +273,8 @@ def test_any_size_can_be_corrected(size: tuple[int, int]) -> None:
     cube = scene(*size)
     estimate = shifted(cube)
     correct_colours(estimate, Photo.from_array(np.moveaxis(codes_of(cube), 0, -1)), RESPONSE)
-    np.testing.assert_array_equal(codes_of(estimate), codes_of(cube))
+    assert_array_equal(codes_of(estimate), codes_of(cube))
+    assert estimate.min() >= 0
 
 
 @pytest.mark.parametrize("noise", [0, 2e-4, 4e-3])
@@ -296,8 +289,8 @@ def test_any_photo_comes_out_the_same_in_blocks_of_any_size_and_however_many_wor
     monkeypatch.setattr("napari_mst.reconstruction.colour_fidelity.code_cells.THREADS", 1)
     monkeypatch.setattr("napari_mst.reconstruction.colour_fidelity.code_cells.BLOCK_PIXELS", 500)
     other = correct_colours(second, photo, RESPONSE)
-    np.testing.assert_array_equal(first, second)
-    np.testing.assert_array_equal(one.colour_error, other.colour_error)
+    assert_array_equal(first, second)
+    assert_array_equal(one.colour_error, other.colour_error)
     assert one.text == other.text
     assert shares == sorted(shares)
     assert shares[-1] == 1
@@ -325,9 +318,9 @@ def test_compiled_kernels_move_spectra_as_numpy_does(
     black = Photo.from_array(np.zeros((*size, 3), np.uint8))
     check = ColourCheck(spectra, black, response, 0)
     assert move(check, slice(None), shown, cells) == is_outside.sum()
-    np.testing.assert_array_equal(spectra[:, ~is_outside], before[:, ~is_outside])
+    assert_array_equal(spectra[:, ~is_outside], before[:, ~is_outside])
     # A colour that is off by just as much as counts as within may take one step more, or not.
-    np.testing.assert_allclose(spectra, expected, atol=5e-6)
+    assert_allclose(spectra, expected, atol=5e-6)
     assert (kind == "beyond any surface") == bool((spectra == before).all())
 
 
@@ -347,9 +340,9 @@ def test_compiled_kernels_encode_and_decode_light_as_numpy_does(values: np.ndarr
     if not has_kernels(light):
         pytest.skip("numba is not installed, or has no kernels for this processor")
     codes = linear_to_srgb(light.clip(0, 1).astype(np.float64)) * 255
-    np.testing.assert_allclose(srgb_codes(light), codes, atol=5e-5)
+    assert_allclose(srgb_codes(light), codes, atol=5e-5)
     exact = srgb_to_linear(light.astype(np.float64))
-    np.testing.assert_allclose(linear_light(light), exact, atol=1e-7, rtol=5e-7)
+    assert_allclose(linear_light(light), exact, atol=1e-7, rtol=5e-7)
 
 
 def test_cancel_is_heard_before_anything_is_moved() -> None:
@@ -400,4 +393,4 @@ def test_the_quality_of_a_photo_too_large_for_memory_lies_in_a_file(
     quality = reconstructor.reconstruct(photo).colour_error
     in_file.assert_called_once_with((40, 30), np.float32)
     assert expected is not None
-    np.testing.assert_array_equal(quality, expected)
+    assert_array_equal(quality, expected)

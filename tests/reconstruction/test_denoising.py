@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 import napari_mst as nm
@@ -71,7 +72,7 @@ def test_a_noisy_photo_is_denoised_by_itself_and_the_history_says_so() -> None:
 
 def test_a_clean_photo_gives_the_cube_that_it_always_gave() -> None:
     found = cube(CLEAN)
-    np.testing.assert_array_equal(found.data, cube(CLEAN, denoise="off").data)
+    assert_array_equal(found.data, cube(CLEAN, denoise="off").data)
     assert found.provenance.denoising == ""
     assert found.provenance.assumptions == ()
 
@@ -109,7 +110,7 @@ def test_a_region_is_denoised_to_the_very_pixels_of_the_whole_photo(
     of_region = replace(setup, options=replace(setup.options, region=region))
     part = denoised(decided(prepared_job(of_region, photo)), NO_PROGRESS)
     top, bottom, left, right = region
-    np.testing.assert_array_equal(part.part.pixels, whole.part.pixels[:, top:bottom, left:right])
+    assert_array_equal(part.part.pixels, whole.part.pixels[:, top:bottom, left:right])
     assert whole.part.full_scale == 257 * photo.full_scale
     assert np.abs(whole.part.pixels / 257 - photo.pixels).max() > 1
 
@@ -125,7 +126,7 @@ def test_every_type_of_photo_is_denoised_alike(kind: str) -> None:
         linear = np.moveaxis(photo.rows(0, 96, linear=True), 0, -1)
         photo = nm.Photo.from_array(linear, encoding="linear")
     found = cube(photo, correct_colour=False).data
-    np.testing.assert_allclose(found, cube(NOISY, correct_colour=False).data, atol=0.01)
+    assert_allclose(found, cube(NOISY, correct_colour=False).data, atol=0.01)
 
 
 def test_unknown_pixels_stay_unknown_and_influence_no_other() -> None:
@@ -220,7 +221,7 @@ def test_a_region_is_the_same_to_a_pixelwise_network(executor: str) -> None:
     part = own.reconstruct(CLEAN, region=(3, 20, 5, 30))
     whole = own.reconstruct(CLEAN).data
     tolerance = 0 if executor == "numba" else 1e-6 * whole.max()
-    np.testing.assert_allclose(part.data, whole[:, 3:20, 5:30], rtol=0, atol=tolerance)
+    assert_allclose(part.data, whole[:, 3:20, 5:30], rtol=0, atol=tolerance)
     said = part.provenance.assumptions[-1]
     assert "sees each pixel alone, so its estimate is that of the whole photo" in said
     assert ("to 1e-6 of its largest value" in said) == (executor != "numba")

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from safetensors.torch import save_file
+from tests.conftest import on_cpu
 
 import napari_mst as nm
 from lab.simulated import SceneSimulator
@@ -50,7 +52,7 @@ def test_the_cube_is_that_of_the_estimated_light_told(
 ) -> None:
     illuminant = nm.light.estimate(photo, CAMERA).illuminant
     told = cube_of(model, photo, illuminant)
-    np.testing.assert_array_equal(estimated.data, told.data)
+    assert_array_equal(estimated.data, told.data)
     assert estimated.provenance.illuminant == told.provenance.illuminant == illuminant
 
 
@@ -96,7 +98,7 @@ def test_one_reconstructor_tells_the_light_of_each_photo(
     other = reconstructor.reconstruct(bluer).provenance.illuminant
     again = reconstructor.reconstruct(photo)
     assert other != again.provenance.illuminant
-    np.testing.assert_array_equal(again.data, estimated.data)
+    assert_array_equal(again.data, estimated.data)
 
 
 def raw(photo: Photo, *, is_flat: bool = False) -> Photo:
@@ -115,7 +117,7 @@ def test_a_raw_photo_tells_its_light_however_it_is_balanced(
     light = nm.light.estimate(photo, CAMERA).illuminant
     told = replace(acquisition, illuminant=light)
     same = nm.Reconstructor(model, "cpu", acquisition=told).reconstruct(raw(photo))
-    np.testing.assert_array_equal(cube.data, same.data)
+    assert_array_equal(cube.data, same.data)
     assert (cube.provenance.illuminant, cube.provenance.white_balance) == (light, balance)
 
 
@@ -143,7 +145,7 @@ def test_a_balanced_photo_hides_its_light(model: Model, photo: Photo, is_flat: b
 def test_a_photo_under_exposed_by_stops_is_warned_of(darker: int, is_warned: bool) -> None:
     light = np.linspace(0, 0.95, 64 * 48).reshape(48, 64, 1) * np.ones(3) / 2**darker
     photo = Photo.from_array(np.rint(255 * linear_to_srgb(light)).astype(np.uint8))
-    cube = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu").reconstruct(photo)
+    cube = on_cpu("pixelwise-srgb").reconstruct(photo)
     told = [each for each in cube.provenance.assumptions if "under-exposed" in each]
     assert bool(told) == is_warned
     assert not told or f"by {darker} stops" in told[0]
@@ -159,12 +161,12 @@ def test_a_vision_transformer_of_somebody_else_makes_no_cube(tmp_path: Path) -> 
     path = tmp_path / "vit.safetensors"
     save_file(VisionTransformer(shape).state_dict(), path)
     with pytest.raises(ModelError, match=r"got vit\.safetensors, which gives one answer"):
-        nm.Reconstructor(nm.load_model(path), "cpu")
+        on_cpu(path)
 
 
 def test_the_network_that_tells_lights_makes_no_cube() -> None:
     with pytest.raises(ModelError, match="Expected a model that makes cubes, got light-vit"):
-        nm.Reconstructor(nm.load_model("light-vit"), "cpu")
+        on_cpu("light-vit")
 
 
 def test_spectra_that_are_known_in_the_photo_tell_its_light(

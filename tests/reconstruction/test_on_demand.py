@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import on_cpu
 
 from napari_mst import Model, Reconstructor, load_model, read_cube, write_cube
 from napari_mst.base.arrays import Array
@@ -67,7 +68,7 @@ def off(part: Array, cube: Any, key: tuple[Any, ...]) -> float:
 )
 @pytest.mark.parametrize("model", ["mstpp-srgb", "pixelwise-srgb"])
 def test_any_part_is_that_of_the_whole_cube(model: str, photo: Any, options: Any) -> None:
-    reconstructor = Reconstructor(load_model(model), "cpu", **options)
+    reconstructor = on_cpu(model, **options)
     whole = reconstructor.reconstruct(photo)
     cube = reconstructor.reconstruct_lazy(photo)
     assert isinstance(cube.data, Lazy)
@@ -81,7 +82,7 @@ def test_any_part_is_that_of_the_whole_cube(model: str, photo: Any, options: Any
 
 
 def test_a_region_is_that_of_the_run_of_the_region() -> None:
-    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    reconstructor = on_cpu("mstpp-srgb")
     region = (13, 61, 20, 100)
     whole = reconstructor.reconstruct(waves(), region=region)
     key = (slice(None), slice(5, 40), slice(0, 9))
@@ -91,7 +92,7 @@ def test_a_region_is_that_of_the_run_of_the_region() -> None:
 def test_the_layer_of_an_opened_cube_and_its_save_compute_little_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    reconstructor = on_cpu("mstpp-srgb")
     whole = reconstructor.reconstruct(waves())
     cube = reconstructor.reconstruct_lazy(waves())
     pixels = list[int]()
@@ -116,7 +117,7 @@ def test_opening_can_be_cancelled() -> None:
     shares = list[float]()
     progress = Progress(shares.append, is_cancelled=lambda: len(shares) > 3)
     with pytest.raises(Cancelled):
-        Reconstructor(load_model("mstpp-srgb"), "cpu").reconstruct_lazy(waves(), progress)
+        on_cpu("mstpp-srgb").reconstruct_lazy(waves(), progress)
     assert 0 < max(shares) < 1
 
 
@@ -130,7 +131,7 @@ NEEDS_BFLOAT16 = pytest.mark.skipif(
     [{"ensemble": True}, pytest.param({"precision": "bfloat16"}, marks=NEEDS_BFLOAT16)],
 )
 def test_what_is_not_exact_is_not_opened(options: Any) -> None:
-    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", **options)
+    reconstructor = on_cpu("mstpp-srgb", **options)
     with pytest.raises(ModelError, match="no ensemble to open a photo"):
         reconstructor.reconstruct_lazy(waves())
 
@@ -151,7 +152,7 @@ def test_a_noisy_photo_is_denoised_where_it_is_looked_at(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(nl_bayes, "denoised_pixels", counted)
     noisy = np.tile(waves(9.0), (10, 10, 1))
-    cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct_lazy(noisy, estimate=True)
+    cube = on_cpu("pixelwise-srgb").reconstruct_lazy(noisy, estimate=True)
     assert cube.provenance.denoising
     denoised.clear()
     cube.spectrum(700, 900)
@@ -159,7 +160,7 @@ def test_a_noisy_photo_is_denoised_where_it_is_looked_at(monkeypatch: pytest.Mon
 
 
 def test_an_estimate_says_how_far_it_is_off_and_so_does_its_file(tmp_path: Path) -> None:
-    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
+    reconstructor = on_cpu("mstpp-srgb", denoise="off")
     whole = reconstructor.reconstruct(texture())
     cube = reconstructor.reconstruct_lazy(texture(), estimate=True)
     history = cube.provenance
@@ -235,11 +236,7 @@ def test_kept_statistics_with_a_fault_are_not_there(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(lazy_statistics.FOLDER, str(tmp_path))
-    job = (
-        Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
-        .prepare(waves()[:48, :48])
-        .job()
-    )
+    job = on_cpu("mstpp-srgb", denoise="off").prepare(waves()[:48, :48]).job()
     lazy_statistics.keep(job, lazy_statistics.added_up(job)[0])
     kept = lazy_statistics.recalled(job)
     assert kept is not None

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.reconstruction.conftest import (
     PHOTO,
     Normalisation,
@@ -63,7 +64,7 @@ def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(
     monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 40)
     reconstructor, photo = Reconstructor(small_model(), "cpu"), Photo.from_array(PHOTO)
     preview = reconstructor.preview(photo)
-    np.testing.assert_array_equal(preview.data, reconstructor.reconstruct(photo.reduced(40)).data)
+    assert_array_equal(preview.data, reconstructor.reconstruct(photo.reduced(40)).data)
     assert preview.provenance.is_preview
     assert not reconstructor.reconstruct(photo).provenance.is_preview
     assert (
@@ -77,7 +78,7 @@ def test_a_preview_of_a_region_covers_the_region(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 40)
     reconstructor = Reconstructor(small_model(), "cpu")
     preview = reconstructor.preview(PHOTO, region=(0, 20, 0, 10))
-    np.testing.assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)
+    assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)
 
 
 def test_the_ensemble_is_the_mean_over_all_flips_and_transposes() -> None:
@@ -91,7 +92,7 @@ def test_the_ensemble_is_the_mean_over_all_flips_and_transposes() -> None:
         by_hand.append(transposed[:, ::rows, ::columns])
     shares: list[float] = []
     cube = reconstructor.reconstruct(PHOTO, shares.append, ensemble=True)
-    np.testing.assert_allclose(cube.data, np.mean(by_hand, axis=0), atol=1e-6)
+    assert_allclose(cube.data, np.mean(by_hand, axis=0), atol=1e-6)
     assert cube.provenance.is_ensemble
     assert cube.data.flags.c_contiguous
     assert (shares, shares[-1]) == (sorted(shares), 1)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.conftest import on_cpu
 
 from napari_mst import Acquisition, Model, Photo, Reconstructor, load_model
 from napari_mst.base.errors import OutOfMemory
@@ -42,9 +43,7 @@ def sha256_here(reconstructor: Reconstructor, photo: Photo) -> str:
 def test_a_model_or_a_reconstructor_with_its_camera_that_was_sent_gives_the_same_cube() -> None:
     model, photo = load_model("mstpp-srgb"), Photo.from_array(PIXELS)
     linear = Photo.from_array(PIXELS, encoding="linear")
-    reconstructor = Reconstructor(
-        load_model("mstpp-camera"), "cpu", precision="float64", acquisition=CAPTURE
-    )
+    reconstructor = on_cpu("mstpp-camera", precision="float64", acquisition=CAPTURE)
     assert sha256_elsewhere((model, photo), (reconstructor, linear)) == [
         sha256_here(Reconstructor(model, "cpu"), photo),
         sha256_here(reconstructor, linear),
@@ -52,9 +51,7 @@ def test_a_model_or_a_reconstructor_with_its_camera_that_was_sent_gives_the_same
 
 
 def test_a_reconstructor_that_has_run_can_be_sent_with_all_its_options() -> None:
-    reconstructor = Reconstructor(
-        load_model("pixelwise-srgb"), "cpu", memory=1_000_000, correct_colour=False
-    )
+    reconstructor = on_cpu("pixelwise-srgb", memory=1_000_000, correct_colour=False)
     with pytest.raises(OutOfMemory):
         reconstructor.plan(10**9, 10**9)
     reconstructor.reconstruct(PIXELS[:4, :4])

@@ -6,9 +6,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from tests.conftest import on_cpu
 from tests.reconstruction.conftest import PHOTO, assert_close, small_model
 
-from napari_mst import load_model
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.base.errors import AttentionError, Cancelled, DeviceError, ModelError, OutOfMemory
 from napari_mst.base.progress import Progress
@@ -82,7 +82,7 @@ def test_16_bits_are_refused_where_they_give_nothing() -> None:
     with pytest.raises(
         DeviceError, match="Expected float32 or float64 for pixelwise-srgb, which keeps no features"
     ):
-        Reconstructor(load_model("pixelwise-srgb"), "cpu", precision="bfloat16")
+        on_cpu("pixelwise-srgb", precision="bfloat16")
     with pytest.raises(
         AttentionError, match="Expected float32 or float64 to look at attention, got bfloat16"
     ):
@@ -129,7 +129,7 @@ def test_a_smooth_photo_is_the_same_to_2e_6(other: str, monkeypatch: pytest.Monk
     rows, columns = np.mgrid[:900, :1200]
     waves = [np.sin(rows / (210 + 40 * at) + columns / (330 - 50 * at) + at) for at in range(3)]
     photo = (127 + 80 * np.stack(waves, -1)).astype(np.uint8)
-    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
+    reconstructor = on_cpu("mstpp-srgb", denoise="off")
     cube = reconstructor.reconstruct(photo).data
     if other == "torch":
         monkeypatch.setattr(native, "is_ready", lambda: False)

@@ -15,6 +15,7 @@ import psutil
 import pytest
 import tifffile
 import torch
+from tests.conftest import on_cpu
 
 import napari_mst as nm
 from napari_mst.base.errors import ModelError, PhotoError
@@ -82,7 +83,7 @@ def test_strips_add_up_to_the_statistics_of_the_photo(
 ) -> None:
     threads = Threads(count)
     monkeypatch.setattr(ranks, "distributed", threads)
-    prepared = nm.Reconstructor(nm.load_model(model), "cpu").prepare(photo)
+    prepared = on_cpu(model).prepare(photo)
     expected = added_up(prepared.job())[0].known.folded
     for known in threads.summed(prepared):
         assert known.folded.keys() == expected.keys()
@@ -98,7 +99,7 @@ def test_a_run_goes_on_from_the_statistics_of_the_run_before(
     tifffile.imwrite(source, photo, photometric="rgb")
     threads = Threads(2)
     monkeypatch.setattr(ranks, "distributed", threads)
-    prepared = nm.Reconstructor(nm.load_model("mstpp-srgb"), "cpu").prepare(source)
+    prepared = on_cpu("mstpp-srgb").prepare(source)
     first, _ = threads.summed(prepared)
     with monkeypatch.context() as patched:
         patched.delattr(ranks, "execute")
@@ -115,10 +116,10 @@ def test_what_cannot_be_shared_is_refused(
     threads = Threads(2)
     threads.local.rank = 0
     monkeypatch.setattr(ranks, "distributed", threads)
-    mixed = nm.Reconstructor(nm.load_model("mstpp-mixed"), "cpu")
+    mixed = on_cpu("mstpp-mixed")
     with pytest.raises(ModelError, match="sees all of them at once"):
         ranks._summed(mixed.prepare(photo).job())
-    plain = nm.Reconstructor(nm.load_model("mstpp-srgb"), "cpu")
+    plain = on_cpu("mstpp-srgb")
     with pytest.raises(PhotoError, match="16 rows or more for 2 processes, got 9"):
         ranks._summed(plain.prepare(photo[:9]).job())
 
@@ -175,7 +176,7 @@ def test_ranks_write_the_cube_of_one_process(
     tifffile.imwrite(source, photo, photometric="rgb")
     out, err = launched(source, target, count, "--model", model).communicate(timeout=300)
     assert out == f"{target}\n", err
-    expected = nm.Reconstructor(nm.load_model(model), "cpu").reconstruct(source).data
+    expected = on_cpu(model).reconstruct(source).data
     cube = nm.read_cube(target, verify=True)
     assert np.abs(cube.data - expected).max() < 1e-6 * np.abs(expected).max()
 

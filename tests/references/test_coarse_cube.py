@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.references.conftest import Scene
 
 from napari_mst.base.arrays import Floats
@@ -32,13 +33,13 @@ def test_means_of_blocks_are_plain_means(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(code_cells, "BLOCK_PIXELS", 5 * 18)
     data = np.random.default_rng(0).random((3, 12, 18))
     found = coarse_cube.block_means(data, edges_of((12, 18), (4, 6), (0, 0)))
-    np.testing.assert_allclose(found, data.reshape(3, 4, 3, 6, 3).mean(axis=(2, 4)), atol=1e-12)
+    assert_allclose(found, data.reshape(3, 4, 3, 6, 3).mean(axis=(2, 4)), atol=1e-12)
 
 
 def test_pixel_on_an_edge_counts_by_its_shares() -> None:
     data = np.array([[[1.0, 2.0, 3.0]]])
     found = coarse_cube.block_means(data, edges_of((1, 3), (1, 2), (0, 0)))
-    np.testing.assert_allclose(found[0, 0], [(1 + 1) / 1.5, (1 + 3) / 1.5])
+    assert_allclose(found[0, 0], [(1 + 1) / 1.5, (1 + 3) / 1.5])
 
 
 def test_pixel_without_numbers_does_not_count() -> None:
@@ -46,13 +47,13 @@ def test_pixel_without_numbers_does_not_count() -> None:
     data[1, 0, 0] = np.nan
     data[:, 2:, 2:] = np.nan
     found = coarse_cube.block_means(data, edges_of((4, 4), (2, 2), (0, 0)))
-    np.testing.assert_array_equal(found[0], [[1, 1], [1, np.nan]])
+    assert_array_equal(found[0], [[1, 1], [1, np.nan]])
 
 
 def test_values_are_spread_linearly_between_centres() -> None:
     edges = edges_of((4, 8), (1, 2), (0, 0))
     row = spread_between(np.array([[[0.0, 4.0]]]), edges, slice(1, 2), 8)[0, 0]
-    np.testing.assert_allclose(row, [0, 0, 0.5, 1.5, 2.5, 3.5, 4, 4])
+    assert_allclose(row, [0, 0, 0.5, 1.5, 2.5, 3.5, 4, 4])
 
 
 @pytest.mark.parametrize("shift", [(0, 0), (2, -1), (-3, 2)])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.references.conftest import Scene
 
 from napari_mst.base.errors import CubeError
@@ -27,7 +28,7 @@ def test_part_is_that_of_the_whole_refined_cube(scene: Scene, part: Part) -> Non
     process = learn(scene.cube, scene.references(*SPOTS)).process
     found = Parts(scene.cube, scene.photo).refined(process, part)
     assert found.shape == (31, *part.shape)
-    np.testing.assert_allclose(found, whole.data[part.key], atol=1e-5)
+    assert_allclose(found, whole.data[part.key], atol=1e-5)
 
 
 def test_part_of_a_noisy_photo_keeps_the_colours_of_its_own_spectra(scene: Scene) -> None:
@@ -44,7 +45,7 @@ def test_learning_and_applying_is_refining(scene: Scene) -> None:
     learnt = learn(scene.cube, scene.references(*SPOTS))
     one = applied(scene.cube, as_photo(scene.photo), learnt)
     other = refine(scene.cube, scene.photo, scene.references(*SPOTS))
-    np.testing.assert_array_equal(one.data, other.data)
+    assert_array_equal(one.data, other.data)
     assert one.provenance == other.provenance
 
 
@@ -57,7 +58,7 @@ def test_width_is_that_of_the_band_over_the_mean(scene: Scene, is_refined: bool)
     shares: list[float] = []
     width = interval_width(cube, shares.append)
     assert width.dtype == np.float32
-    np.testing.assert_allclose(width, expected, rtol=1e-4)
+    assert_allclose(width, expected, rtol=1e-4)
     assert shares[-1] == 1.0
 
 

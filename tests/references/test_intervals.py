@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.references.conftest import Scene, simulated
 
 from napari_mst.base.errors import CubeError
@@ -96,14 +97,14 @@ def test_band_is_scaled_by_how_well_the_spots_tell_each_other(scene: Scene) -> N
     factor = misjudged(kernel, spots, scale, reach(kernel, spots))
     assert abs(factor - 1) > 0.02
     record = refined(scene, len(SPOTS)).provenance.refinement
-    np.testing.assert_allclose(record["band scale"], scale * factor, rtol=1e-4)
+    assert_allclose(record["band scale"], scale * factor, rtol=1e-4)
 
 
 def test_band_holds_what_a_calibration_with_the_known_spectra_hides(scene: Scene) -> None:
     references = scene.references(*SPOTS)
     calibrated = [replace(one, hidden=0.1) for one in references]
     cube, same = (refine(scene.cube, scene.photo, each) for each in (references, calibrated))
-    np.testing.assert_array_equal(cube.data, same.data)
+    assert_array_equal(cube.data, same.data)
     narrow, wide = (prediction_intervals(each)[1].data for each in (cube, same))
     assert (wide > narrow).all()
     least = (cube.data + OFFSET) * (np.exp(BAND_FACTOR * 0.1) - 1)
@@ -131,8 +132,8 @@ def test_band_of_a_pixel_is_that_of_the_cube(scene: Scene) -> None:
     lower, upper = prediction_intervals(better)
     band = interval_of(better, 5, 17)
     assert band is not None
-    np.testing.assert_allclose(band[0], lower.spectrum(5, 17), atol=1e-6)
-    np.testing.assert_allclose(band[1], upper.spectrum(5, 17), atol=1e-6)
+    assert_allclose(band[0], lower.spectrum(5, 17), atol=1e-6)
+    assert_allclose(band[1], upper.spectrum(5, 17), atol=1e-6)
 
 
 def test_black_pixel_has_a_band_and_an_unknown_one_has_none(scene: Scene) -> None:
@@ -150,7 +151,7 @@ def test_cube_that_is_not_refined_has_the_band_of_its_model(scene: Scene) -> Non
     for one, other in zip(
         prediction_intervals(scene.cube), of_models.model_intervals(scene.cube), strict=True
     ):
-        np.testing.assert_array_equal(one.data, other.data)
+        assert_array_equal(one.data, other.data)
     assert not has_interval(SpectralCube(scene.cube.data, scene.cube.wavelengths))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst.base.errors import SpectrumError
 from napari_mst.cube import SpectralCube
@@ -27,22 +28,20 @@ def spectrum(wavelengths: np.ndarray, values: np.ndarray, unit: str = "nm") -> S
 
 def test_values_at_the_bands_are_taken_as_they_are() -> None:
     values = np.linspace(0.1, 0.7, 31)
-    np.testing.assert_array_equal(
-        reference_values(CUBE, [ReferenceSpectrum(1, 2, values)])[0], values
-    )
+    assert_array_equal(reference_values(CUBE, [ReferenceSpectrum(1, 2, values)])[0], values)
 
 
 def test_fine_spectrum_is_averaged_over_the_response_of_a_band() -> None:
     fine = np.arange(350.0, 1001)
     ripple = 0.5 + 0.3 * np.cos(2 * np.pi * fine / 5)  # two periods a band: its mean is flat
     found = at_wavelengths(spectrum(fine, ripple), GRID)
-    np.testing.assert_allclose(found, 0.5, atol=1e-3)
+    assert_allclose(found, 0.5, atol=1e-3)
 
 
 def test_three_samples_within_a_band_are_averaged() -> None:
     fine = np.arange(350.0, 801, 5)
     found = at_wavelengths(spectrum(fine, np.where(fine % 10 == 0, 0.2, 0.6)), GRID)
-    np.testing.assert_allclose(found, 0.4)
+    assert_allclose(found, 0.4)
 
 
 @pytest.mark.parametrize(("first", "last"), [(390, 710), (391, 709), (400, 700)])
@@ -58,14 +57,14 @@ def test_bands_at_the_ends_are_averaged_only_where_their_whole_response_is_known
     means = ((bands[:, None] + around - 300) / 500) ** 2 @ weights / weights.sum()
     is_whole = (bands - 10 >= first) & (bands + 10 <= last)
     expected = np.where(is_whole, means, ((bands - 300) / 500) ** 2)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_straight_line_stays_straight_on_any_wavelengths() -> None:
     for step in (1.0, 3.3, 10.0, 20.0):
         at = np.arange(380.0, 731, step)  # of 3.3 nm, more samples lie on one side of a band
         found = at_wavelengths(spectrum(at, at / 1000), GRID)
-        np.testing.assert_allclose(found, GRID / 1000, rtol=1e-3)
+        assert_allclose(found, GRID / 1000, rtol=1e-3)
 
 
 def test_falling_wavelengths_are_as_good_as_rising_ones() -> None:
@@ -73,7 +72,7 @@ def test_falling_wavelengths_are_as_good_as_rising_ones() -> None:
     values = np.sqrt(at / 1000)
     rising = at_wavelengths(spectrum(at, values), GRID)
     falling = at_wavelengths(spectrum(at[::-1], values[::-1]), GRID)
-    np.testing.assert_array_equal(rising, falling)
+    assert_array_equal(rising, falling)
 
 
 def test_there_is_no_extrapolation_and_no_way_over_a_gap() -> None:
@@ -81,7 +80,7 @@ def test_there_is_no_extrapolation_and_no_way_over_a_gap() -> None:
     values = np.full(at.shape, 0.4)
     values[(at > 520) & (at < 580)] = np.nan
     found = at_wavelengths(spectrum(at, values), GRID)
-    np.testing.assert_array_equal(np.isnan(found), (GRID < 450) | ((GRID > 520) & (GRID < 580)))
+    assert_array_equal(np.isnan(found), (GRID < 450) | ((GRID > 520) & (GRID < 580)))
 
 
 def fitted(one: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from safetensors.torch import load_file
 from tests.training.conftest import smooth_scene
 
@@ -27,16 +28,16 @@ def judged(error: float = 0.3) -> Judged:
 
 
 def test_factors_hold_nine_in_ten_values_of_each_band() -> None:
-    np.testing.assert_allclose(factors(judged()), [2.7, 5.4])
+    assert_allclose(factors(judged()), [2.7, 5.4])
 
 
 def test_doubts_hold_with_the_factors_what_factors_alone_do_not() -> None:
     factor = np.array([2.0, 6.0])
     doubt = doubts(judged(), factor)
-    np.testing.assert_allclose(doubt, [np.sqrt(0.27**2 - 0.2**2) / 0.5, 0])
+    assert_allclose(doubt, [np.sqrt(0.27**2 - 0.2**2) / 0.5, 0])
     half = np.hypot(factor[:, None] * judged().margin, doubt[:, None] * judged().estimate)
     held = (judged().error <= half + 1e-12).mean(axis=1)
-    np.testing.assert_allclose(held, [0.9, 1.0], atol=0.01)
+    assert_allclose(held, [0.9, 1.0], atol=0.01)
 
 
 def test_calibration_writes_the_card_and_leaves_the_weights(tmp_path: Path) -> None:

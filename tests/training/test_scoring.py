@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.training.conftest import scene_of, smooth_scene
 
 from napari_mst.base.arrays import Array, Codes, Doubles, Floats
@@ -54,7 +55,7 @@ def test_every_input_is_the_same_photo_each_time_and_near_the_clean_one(kind: In
     cube = smooth_scene()
     codes = kind.photograph(cube, "scene")
     assert codes.shape == (3, 16, 24)
-    np.testing.assert_array_equal(codes, kind.photograph(cube, "scene"))
+    assert_array_equal(codes, kind.photograph(cube, "scene"))
     clean = KINDS["clean"].photograph(cube / kind.exposure * kind.exposure, "scene")
     is_exposed = kind.exposure != 1
     assert is_exposed or np.abs(codes.astype(int) - clean).mean() < 12
@@ -65,7 +66,7 @@ def test_noise_has_the_stated_variance_and_another_scene_other_noise() -> None:
     grey = np.full((31, 100, 100), 0.4)
     kind = KINDS["noise 1e-3"]
     linear = srgb_to_linear(kind.photograph(grey, "a") / 255)
-    np.testing.assert_allclose(linear.var(axis=(1, 2)), 1e-3 * 0.4, rtol=0.05)
+    assert_allclose(linear.var(axis=(1, 2)), 1e-3 * 0.4, rtol=0.05)
     assert (kind.photograph(grey, "a") != kind.photograph(grey, "b")).any()
 
 
@@ -97,8 +98,8 @@ def test_a_named_camera_gives_linear_photos_that_least_squares_reads() -> None:
     acquisition = Acquisition("Nikon_D850", "D50")
     cube = np.full((31, 5, 6), 0.5, np.float32)
     clean, *others = camera_inputs(acquisition)
-    np.testing.assert_allclose(clean.photograph(cube), 32768, atol=1)
-    np.testing.assert_allclose(
+    assert_allclose(clean.photograph(cube), 32768, atol=1)
+    assert_allclose(
         linear_method(acquisition)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03
     )
     assert len({clean.name, *(kind.name for kind in others)}) == 1 + len(others)
@@ -132,11 +133,11 @@ def test_every_format_is_a_scene_once_and_unknown_pixels_do_not_count(tmp_path: 
 
 def test_finer_and_coarser_bands_are_brought_to_the_grid() -> None:
     line = np.arange(390, 711, 2.0)
-    np.testing.assert_allclose(
+    assert_allclose(
         resampled(line[:, None, None].astype(np.float32), line).ravel(), GRID, rtol=1e-6
     )
     coarse = np.array([390, 450, 720.0])
-    np.testing.assert_allclose(
+    assert_allclose(
         resampled(coarse[:, None, None].astype(np.float32), coarse).ravel(), GRID, rtol=1e-6
     )
 

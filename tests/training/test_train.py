@@ -18,9 +18,9 @@ import torch
 from tests.training.conftest import scene_of, smooth_scene
 
 from napari_mst import load_model
-from napari_mst.base.errors import CameraError, CubeFileError, ModelError
+from napari_mst.base.errors import CubeFileError, ModelError
 from napari_mst.cli import main as cli
-from napari_mst.cube.colour import SRGB_D65, srgb_response
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.models.cards import FACTOR, NOISE, WEIGHTS
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS
@@ -28,7 +28,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.shared_modules import Chain
-from napari_mst.photo.cameras import GRID, Acquisition, camera_response
+from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training import sources
@@ -124,24 +124,13 @@ def test_model_for_another_camera_refines_the_estimate_for_cameras(
     ("arguments", "message"),
     [
         (("--from", "pixelwise-srgb"), "Expected MST++ of 31 bands"),
-        (("--camera", "Kodak"), "Expected a CSV file or a camera as"),
-        (("--light", "moon"), "Expected a CSV file or a light as"),
         (("--cubes", "."), "Expected cube files"),
-        (("--size", "20"), "size divisible by 8"),
-        (("--attention", "windows"), "Expected an attention of spectral, window"),
         (("--attention", "window", "--from", "mstpp-srgb"), "got --from"),
         (("--no-norm-before-attention", "--from", "mstpp-srgb"), "Leave one out"),
         (("--network", "mst-xl"), "Expected a network of mst++, mst-s, mst-m, mst-l, hdnet"),
-        (("--network", "edsr", "--from", "mstpp-srgb"), "Expected --from or --network, got both"),
         (("--network", "edsr", "--attention", "window"), "for the usual network, got --network"),
         (("--window", "4"), "an attention with windows for a window of 4 pixels, got spectral"),
-        (("--attention", "window", "--window", "65"), "a window of at most 64 pixels, got 65"),
         (("--window", "4", "--from", "mstpp-hybrid"), "got --from"),
-    ],
-    ids=[
-        *("start", "camera", "light", "cubes", "size", "attention", "from", "norm"),
-        *("network", "network and from", "network and attention"),
-        *("no windows", "large window", "window and from"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(
@@ -187,20 +176,6 @@ def test_without_cubes_nothing_is_trained(
 ) -> None:
     assert cli.main(["train", "-o", str(tmp_path / "mine.safetensors"), *TINY]) == 2
     assert "Expected --cubes FOLDER to learn from, got none" in capsys.readouterr().err
-
-
-def test_camera_and_light_come_from_tables_or_files(tmp_path: Path) -> None:
-    np.testing.assert_allclose(camera_response("sRGB", "D65"), srgb_response(GRID), atol=1e-6)
-    for camera, light in (("Nikon_D5100", "D65"), ("sRGB", "A"), ("sRGB", "E")):
-        np.testing.assert_allclose(camera_response(camera, light).sum(0), 1, atol=1e-5)
-    lines = ["nm,r,g,b", *(f"{nm},{nm - 390},1,{710 - nm}" for nm in (390, 550, 710))]
-    (tmp_path / "camera.csv").write_text("\n".join(lines))
-    response = camera_response(str(tmp_path / "camera.csv"), "E")
-    np.testing.assert_allclose(response[:, 1], 1 / 31, atol=1e-6)
-    assert response[0, 0] < response[-1, 0]
-    (tmp_path / "light.csv").write_text("nm,power\n450,1\n500,1\n")
-    with pytest.raises(CameraError, match="numbers from 400 to 700 nm in"):
-        camera_response("sRGB", str(tmp_path / "light.csv"))
 
 
 def test_cubes_are_drawn_by_index_and_their_bottom_is_held_out() -> None:
@@ -341,7 +316,7 @@ MEAN = Kind(
 )
 
 
-@pytest.mark.parametrize("name", ["mst-s", "hdnet", "mean"])
+@pytest.mark.parametrize("name", [pytest.param("hdnet", marks=pytest.mark.slow), "mst-s", "mean"])
 def test_a_network_of_another_kind_is_trained_saved_loaded_and_run(
     name: str, tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -181,7 +182,7 @@ def test_gram_is_summed_in_float64(channels: int) -> None:
     ours = compiled_gram(array(x))
     assert ours.dtype == np.float64
     assert_equal(ours, gram(x.double()), tolerance=1e-14)
-    np.testing.assert_array_equal(ours, ours.swapaxes(1, 2))
+    assert_array_equal(ours, ours.swapaxes(1, 2))
 
 
 @needs_numba
@@ -460,7 +461,7 @@ def test_pixels_of_one_colour_have_the_bits_of_its_spectrum_wherever_they_lie(co
     ours = estimate(array(photo))
     assert_equal(ours, network.double()(photo.double()))
     one_by_one = [estimate(array(photo)[:, :, row : row + 1]) for row in range(90)]
-    np.testing.assert_array_equal(ours, np.concatenate(one_by_one, axis=2))
+    assert_array_equal(ours, np.concatenate(one_by_one, axis=2))
 
 
 @needs_numba
@@ -486,5 +487,5 @@ def test_number_that_is_none_stays_none_in_its_pixel() -> None:
     spectra = CompiledSpectra(estimate_of(network))(array(photo))
     expected = np.zeros((2, 9), bool)
     expected[1, 4] = True
-    np.testing.assert_array_equal(np.isnan(spectra[0, 0]), expected)
-    np.testing.assert_array_equal(np.isnan(compiled_decoding(spectra)[0, 0]), expected)
+    assert_array_equal(np.isnan(spectra[0, 0]), expected)
+    assert_array_equal(np.isnan(compiled_decoding(spectra)[0, 0]), expected)

@@ -9,9 +9,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
+from tests.conftest import on_cpu
 from torch import Tensor, nn
 
-from napari_mst import Reconstructor, load_model
+from napari_mst import load_model
 from napari_mst.base.errors import CheckpointError, ModelError, OutOfMemory, PhotoError
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.schedule import schedule
@@ -81,7 +82,7 @@ def test_norm_stands_before_attention_where_it_was_published_so() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_photos_of_any_size_give_cubes_of_their_size(kind: str, tmp_path: Path) -> None:
     save_file(built(kind, bands=31).state_dict(), tmp_path / "own.safetensors")
-    own = Reconstructor(load_model(tmp_path / "own.safetensors"), "cpu")
+    own = on_cpu(tmp_path / "own.safetensors")
     for size in [(1, 1), (5, 18)]:
         assert own.reconstruct(np.full((*size, 3), 99, np.uint8)).shape == (31, *size)
 
@@ -90,7 +91,7 @@ def test_the_history_says_that_windows_do_not_divide_a_photo(tmp_path: Path) -> 
     said = {}
     for kind in ("window", "spectral"):
         save_file(built(kind, bands=31).state_dict(), tmp_path / "own.safetensors")
-        own = Reconstructor(load_model(tmp_path / "own.safetensors"), "cpu")
+        own = on_cpu(tmp_path / "own.safetensors")
         for size in [(16, 32), (20, 32)]:
             cube = own.reconstruct(np.full((*size, 3), 99, np.uint8))
             said[kind, size] = any("saw 32 x 32" in text for text in cube.provenance.assumptions)
