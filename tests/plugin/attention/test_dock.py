@@ -45,7 +45,14 @@ from napari_mst.plugin.attention.attention_model import (
     steps_order,
 )
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.drawings import STEPS, STORY, beside_equal, matrix_pictures
+from napari_mst.plugin.attention.drawings import (
+    STEPS,
+    STORY,
+    Drawing,
+    beside_equal,
+    matrix_pictures,
+)
+from napari_mst.plugin.attention.matrix_page import Pictures
 from napari_mst.plugin.attention.pixel_page import KINDS
 from napari_mst.plugin.attention.pixel_probe import SIX, PixelView
 from napari_mst.plugin.jobs.workspace import Recording, Request
@@ -414,6 +421,22 @@ def test_a_double_click_shows_a_picture_alone_and_all_again(full_dock: Attention
     assert [picture.drawn.title for picture in plot.pictures] == [second]
     plot.enlarge(None)
     assert len(plot.pictures) == 2
+
+
+@pytest.mark.parametrize(("width", "rows", "points"), [(440, 3, "8pt"), (1366, 2, "12pt")])
+def test_a_lecture_has_three_large_pictures_in_a_row(
+    qtbot: QtBot, width: int, rows: int, points: str
+) -> None:
+    plot = Pictures("six", 100)
+    qtbot.addWidget(plot)
+    plot.draw([Drawing(f"{number}", np.zeros((4, 6)), (-1.0, 1.0)) for number in range(6)])
+    plot.resize(width, 600)
+    plot.show()
+    qtbot.waitUntil(
+        lambda: len({round(one.view.sceneBoundingRect().top()) for one in plot.pictures}) == rows
+    )
+    assert {one.title.opts["size"] for one in plot.pictures} == {points}
+    assert [one.drawn.title for one in plot.pictures] == list("012345")
 
 
 def test_a_page_fills_the_screen_and_comes_back(full_dock: AttentionDock, qtbot: QtBot) -> None:

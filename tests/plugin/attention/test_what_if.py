@@ -130,7 +130,7 @@ def test_a_large_photo_is_looked_at_roughly_first_and_refined_when_nothing_else_
     seen = seen_of(state)
     state.turn(True)
     run_now(held.pop())
-    assert "A first look" in seen[-1].text
+    assert "first look" in seen[-1].text
     # A choice does not wait until the last one is refined.
     (refining,) = held
     state.choose(temperature=8.0)
@@ -140,7 +140,7 @@ def test_a_large_photo_is_looked_at_roughly_first_and_refined_when_nothing_else_
     rough = seen[-1]
     run_now(held.pop())
     assert not held
-    assert "A first look" not in seen[-1].text
+    assert "first look" not in seen[-1].text
     assert rough.pictures[1].values.shape == seen[-1].pictures[1].values.shape == (300, 200, 3)
     fine = HeadEffects(reconstructor(), viewer.layers["photo"].data)
     exact = fine.changed(AttentionChange(temperature=8))[:, 150, 100]

@@ -8,6 +8,7 @@ import pyqtgraph as pg
 from napari.utils.theme import Theme
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
+from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
     QGraphicsRectItem,
     QHBoxLayout,
@@ -30,7 +31,8 @@ SIGNED = "CET-D1A"
 ON_DARK, ON_WHITE = "#3df0ff", "#00b7c7"
 """Frames of a cell: in colours that begin with black, and around white."""
 ENLARGE = "A double click shows it alone, another one all again."
-COLUMNS = 2
+WIDE = 900
+"""Pixels; pictures on a wider page, as that of a lecture, stand in threes below larger titles."""
 STOPS = 9
 """Colours that the bar of a scale is made of."""
 
@@ -55,6 +57,8 @@ class Picture:
         self.title.setMinimumWidth(0)  # else the text sets the width of the picture
         for part in (self.title, self.view):
             part.setToolTip("<br>".join(filter(None, [drawn.tip, ENLARGE])))
+        # Else a picture of equal weights, which is white, is not seen on a light theme.
+        self.image.setBorder(colour)
         is_signed = drawn.limits[0] < 0
         self.image.setColorMap(pg.colormap.get(SIGNED if is_signed else COLORMAP))
         self.image.setImage(np.asarray(drawn.values), levels=drawn.limits)
@@ -97,7 +101,7 @@ class ScaleBar(QWidget):
 
 
 class Pictures(pg.GraphicsLayoutWidget):
-    """Pictures in rows of `COLUMNS`, each of them *lowest* pixels high at least.
+    """Pictures in rows of two or three, each of them *lowest* pixels high at least.
 
     A double click on one shows it alone, as large as there is room; another shows all again.
 
@@ -120,6 +124,7 @@ class Pictures(pg.GraphicsLayoutWidget):
         self._every: Sequence[Drawing] = ()
         self._alone: int | None = None
         self._colour = "w"
+        self._is_wide = False
         self.scene().sigMouseClicked.connect(self._on_click)
         self.scene().sigMouseMoved.connect(self._on_move)
 
@@ -147,16 +152,27 @@ class Pictures(pg.GraphicsLayoutWidget):
     def _make_room(self, count: int) -> None:
         self.clear()
         self.pictures = []
-        self.setMinimumHeight(self._lowest * math.ceil(count / COLUMNS))
+        columns, points = (3, 12) if self._is_wide else (2, 8)
+        self.setMinimumHeight(self._lowest * math.ceil(count / columns))
         look = {"enableMouse": False, "enableMenu": False, "invertY": True, "lockAspect": True}
-        for number in range(count):
-            row, column = divmod(number, COLUMNS)
+        for column in range(3):
             # All columns are equally wide, with titles of any length.
-            self.ci.layout.setColumnStretchFactor(column, 1)
+            self.ci.layout.setColumnStretchFactor(column, int(column < min(columns, count)))
             self.ci.layout.setColumnPreferredWidth(column, 1)
-            title = self.addLabel("", 2 * row, column, size="8pt", justify="left")
+        for number in range(count):
+            row, column = divmod(number, columns)
+            title = self.addLabel("", 2 * row, column, size=f"{points}pt", justify="left")
             view = self.addViewBox(2 * row + 1, column, **look)
             self.pictures.append(Picture(title, view))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Qt calls this when the page gets another size."""
+        super().resizeEvent(event)
+        # pyqtgraph calls it before all is made.
+        if hasattr(self, "_is_wide") and self._is_wide != (self.width() > WIDE):
+            self._is_wide = not self._is_wide
+            self._make_room(len(self.pictures))
+            self.draw(self._every)
 
     def leaveEvent(self, event: object) -> None:
         """Qt calls this when the mouse leaves the pictures."""

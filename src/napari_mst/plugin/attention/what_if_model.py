@@ -65,7 +65,7 @@ class WhatIfOutcome(NamedTuple):
         rows, columns = (np.arange(size) * small // size for size, small in pairs)
         before, after = (cube[:, rows[:, None], columns] for cube in (before, after))
         looks = looks[0][rows[:, None], columns], looks[1][rows[:, None], columns]
-        return cls(wavelengths, before, after, looks, f"{text} A first look ...", True)
+        return cls(wavelengths, before, after, looks, f"{text[:-1]} (first look).", True)
 
 
 class WhatIfView(NamedTuple):
