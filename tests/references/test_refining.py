@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.references.conftest import Scene
 
+from napari_mst.analysis.regions import point_spectrum
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.base.progress import Progress
@@ -47,6 +48,24 @@ def plain_kernel(kernel: Kernel, a: Doubles, b: Doubles) -> float:
     far = np.sqrt(colour / kernel.place_colour**2 + place)
     local = kernel.colour * np.exp(-colour / 2) + kernel.place * np.exp(-far)
     return float(kernel.everywhere + local)
+
+
+def test_spectra_that_calibrated_a_photo_outweigh_its_colours(scene: Scene) -> None:
+    """Also where another spectrum becomes known later: what the chart says is not moved back."""
+    first, *others = scene.references(*SPOTS)
+    warmer = np.linspace(0.8, 1.25, 31)
+    charted = [
+        replace(one, spectrum=by * one.values, hidden=0.1)
+        for one, by in zip(others, (warmer, 1 / warmer, warmer, 1 / warmer), strict=True)
+    ]
+    cube = refine(scene.cube, scene.photo, charted)
+    later = refine(cube, scene.photo, [first])
+    for refined in (cube, later):
+        assert refined.provenance.correction.startswith("colours as the reference spectra say")
+        for spot in charted:
+            found = point_spectrum(refined, spot.row, spot.column, 3).values
+            found_warmth, warmth = (each[20:].sum() / each[:10].sum() for each in (found, spot.values))
+            assert found_warmth / warmth == pytest.approx(1, abs=0.2)
 
 
 def test_shift_is_that_of_a_plain_process() -> None:

@@ -67,6 +67,11 @@ class Refinement:
     doubts: tuple[str, ...] = ()
     photo: str = ""
 
+    @property
+    def is_by_camera(self) -> bool:
+        """Whether the photo is one of an unknown camera, whose colours are themselves uncertain."""
+        return self.photo == CAMERA
+
     def hidden(self, wavelengths: Doubles) -> Doubles:
         """Mean variance (B,) of the errors that the reference spectra do not show.
 

@@ -55,6 +55,7 @@ from napari_mst.references.refinement_record import Refinement
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""
 _KEPT = 256  # blocks that the history keeps for the prediction intervals: the most informative ones
+_UNMOVED = "colours as the reference spectra say, which outweigh those of the photo"
 _REFUSED = ("radiance", "relative radiance", *TRANSFORMS)
 # nm, the peaks of the colour matching functions of blue and red: without what lies before and
 # behind them, a part of the colour is missing
@@ -166,13 +167,13 @@ def learn(
     check_references(cube, references)
     noise = None if view is None else removed_noise(view.comparison(cube.data), NO_PROGRESS)
     is_jpeg = noise is not None and noise.is_jpeg
-    photo = "" if noise is None else refinement_record.JPEG if is_jpeg else refinement_record.NOISE
-    if _is_by_camera(cube, references):
-        photo = refinement_record.CAMERA
     references, notes = checked(cube, view, references, is_jpeg)
     again = {spot.place: spot for spot in references}
     former = refinement_record.reference_spectra(cube.provenance)
     every = (*(spot for spot in former if spot.place not in again), *references)
+    photo = "" if noise is None else refinement_record.JPEG if is_jpeg else refinement_record.NOISE
+    if _is_by_camera(cube, every):
+        photo = refinement_record.CAMERA
     spots = spots_of(cube, every)
     kept = consistent(spots, cube.wavelengths, [spot.is_trusted for spot in every])
     notes += [
@@ -231,7 +232,10 @@ def applied(
         texts = (*cube.provenance.assumptions, *refinement.doubts)
         return replace(cube, provenance=replace(cube.provenance, assumptions=texts))
     data = spread(cube, learnt.process, progress.part(0, _SPREADING))
-    text = moved_to_photo(data, view_of(cube, photo), progress.part(_SPREADING, 1))
+    if refinement.is_by_camera:
+        text = _UNMOVED if cube.provenance.correction else ""
+    else:
+        text = moved_to_photo(data, view_of(cube, photo), progress.part(_SPREADING, 1))
     return with_history(cube, data, refinement, text)
 
 

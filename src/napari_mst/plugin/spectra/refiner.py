@@ -42,7 +42,7 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.references.colour_views import Part, Parts, photo_of, view_of
+from napari_mst.references.colour_views import Part, Parts, photo_of, spread, view_of
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refining import applied, learn, with_history
 
@@ -249,7 +249,11 @@ def refined(
     pixels = PIXELS * _BANDS / (_BANDS + len(learnt.process.points))
     step = max(1, int(np.ceil(np.sqrt(cube.shape[1] * cube.shape[2] / pixels))))
     rows, columns = (range(min(step // 2, side - 1), side, step) for side in cube.shape[1:])
-    numbers = parts.refined(learnt.process, Part(rows, columns))
+    part = Part(rows, columns)
+    if refinement.is_by_camera:
+        numbers = spread(cube, learnt.process, part=part)
+    else:
+        numbers = parts.refined(learnt.process, part)
     preview = with_history(cube, numbers, refinement, "")
     past = replace(preview.provenance, is_preview=True)
     progress.preview(replace(preview, provenance=past, colour_error=None))
