@@ -73,7 +73,10 @@ def _decoded_here() -> Iterator[dict[str, Callable[..., Any]]]:
     """Decodes files of strangers in this process: the start of another takes half a second."""
     from napari_mst.base import sandbox
 
-    before = {"stream": sandbox.stream, "limit_memory": sandbox.limit_memory}
+    before: dict[str, Callable[..., Any]] = {
+        "stream": sandbox.stream,
+        "limit_memory": sandbox.limit_memory,
+    }
 
     def stream(function: str, path: Path, options: Sequence[Any], _: object) -> Iterator[Any]:
         for facts, parts in sandbox.answers(function, path, json.loads(json.dumps(options))):

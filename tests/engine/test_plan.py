@@ -290,7 +290,7 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
         ("numba", "mstpp-srgb", "float32", False, (256, 256)),
         *(
             pytest.param(executor, "mstpp-srgb", "float32", size[0] == 300, size, marks=slow)
-            for size in ((280, 360), (480, 520), (300, 400), (1500, 2000))
+            for size in [(280, 360), (480, 520), (300, 400), (1500, 2000)]
             for executor in ("numba", "torch")
         ),
         pytest.param("torch", "mstpp-srgb", "bfloat16", False, (400, 500), marks=slow),
