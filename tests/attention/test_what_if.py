@@ -61,7 +61,9 @@ def test_shares_are_of_the_effect_of_all_heads_and_a_region_lies_in_its_photo() 
     progress: list[float] = []
     region = (3, 30, 4, 40)
     effects = HeadEffects(reconstructor(network), photo(), region=region, progress=progress.append)
-    shares = effects.shares().blocks
+    found = effects.shares()
+    assert found.provenance.region == "3:30,4:40"
+    shares = found.blocks
     assert progress == sorted(progress)
     assert [len(heads) for heads in shares.values()] == [1, 2, 4, 2, 1]
     made = effects.map(BLOCK, HEAD)

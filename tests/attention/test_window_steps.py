@@ -53,6 +53,8 @@ def test_every_matrix_is_what_its_formula_says(kind: str, folder: Path) -> None:
     assert_allclose(found["O"], found["V"] @ found["A"], atol=1e-12)
     assert_allclose(found["Y"], found["W_O"] @ found["O"], atol=1e-12)
     assert np.abs(found["B"]).max() > 0.1
+    formula = step_of(found, "Q'").formula
+    assert formula == f"s Q / |Q| of each column, s = {scale:.4g}"
 
 
 @pytest.mark.parametrize("kind", ["shifted", "overlapping"])

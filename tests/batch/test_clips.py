@@ -352,14 +352,22 @@ def test_a_damaged_frame_of_a_video_is_named(tmp_path: Path) -> None:
     assert "a.avi, frame 1: Expected a frame, got damage" in str(found[1].content)
 
 
-@pytest.mark.parametrize("name", ["a.mkv", "a.mp4", "fragments.mp4", "a.avi", "a.gif", "a.tif"])
+@pytest.mark.parametrize(
+    "name", ["a.mkv", "a.mp4", "fragments.mp4", "large.mp4", "a.avi", "a.gif", "a.tif"]
+)
 def test_a_clip_that_is_cut_short_says_so(name: str, tmp_path: Path) -> None:
     muxing = {"movflags": "frag_keyframe+empty_moov" if name[0] == "f" else "faststart"}
     make = {".gif": gif, ".tif": pages}.get(Path(name).suffix, video)
     changes = {} if make is not video or name == "a.avi" else H264 | {"muxing": muxing}
     clip = make(tmp_path / name, **changes)
-    assert all(isinstance(frame, Frame) for frame in frames_of(clip))
     data = clip.read_bytes()
+    if name == "large.mp4":
+        # The box of the frames states its length in 64 bits, as where there are 4 GB or more.
+        before, after = data.split(b"\0\0\0\x08free", 1)
+        length = int.from_bytes(after[:4]) + 8
+        data = before + b"\0\0\0\1mdat" + length.to_bytes(8) + after[8:]
+        clip.write_bytes(data)
+    assert all(isinstance(frame, Frame) for frame in frames_of(clip))
     clip.write_bytes(data[: len(data) * 9 // 10])
     *frames, last = frames_of(clip)
     assert frames

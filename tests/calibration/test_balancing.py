@@ -1,5 +1,6 @@
 """The white balance of sRGB photos: told, corrected and said, in Python and on the command line."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from PIL import Image
 import napari_mst as nm
 from lab.compositions import ColourfulSimulator
 from napari_mst.base.errors import PhotoError
-from napari_mst.calibration.balancing import WhiteBalance
+from napari_mst.calibration.balancing import WhiteBalance, balance_for
 from napari_mst.calibration.white_patch import PatchPlace, angle_between, patch_values
 from napari_mst.cli.main import main
 from napari_mst.cube.colour import linear_to_srgb
@@ -70,6 +71,11 @@ def test_dark_and_masked_pixels_stay_as_they_are() -> None:
 def test_white_without_a_colour_is_refused(white: tuple[float, float, float]) -> None:
     with pytest.raises(PhotoError, match="Expected red, green and blue of white above 0"):
         WhiteBalance(white)
+
+
+def test_light_outside_srgb_has_a_white_too(orange: Path) -> None:
+    sodium = replace(nm.light.estimate(orange, "sRGB"), illuminant="HP1")
+    assert balance_for(sodium).white == pytest.approx((1, 0.252, 0.02), abs=1e-3)
 
 
 def test_linear_photo_is_refused() -> None:

@@ -40,13 +40,16 @@ def refined(scene: Path, output: Path, *arguments: str) -> nm.SpectralCube:
     return nm.read_cube(output)
 
 
-def test_the_command_gives_the_numbers_of_python(scene: Path, tmp_path: Path) -> None:
+def test_the_command_gives_the_numbers_and_assumptions_of_python(
+    scene: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     better = refined(scene, tmp_path / "better.hdr", "--references", str(scene / "known.csv"))
     (spectrum,) = nm.read_spectra(scene / "known.csv")
     references = nm.ReferenceSpectrum(10, 12, spectrum, window=3)
     expected = nm.refine(nm.read_cube(scene / "cube.hdr"), scene / "photo.png", [references])
     assert_array_equal(better.data, expected.data)
     assert better.provenance.refinement
+    assert f"note: {expected.provenance.assumptions[-1]}" in capsys.readouterr().err
 
 
 def test_per_cent_are_known_also_where_they_replace_numbers_of_ours(

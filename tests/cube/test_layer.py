@@ -34,6 +34,16 @@ def test_bands_without_even_wavelengths_are_counted(cube: SpectralCube) -> None:
     assert (arguments["axis_labels"][0], arguments["scale"][0]) == ("band", 1)
 
 
+@pytest.mark.parametrize(
+    ("value", "limits"), [(0.3, (0, 0.3)), (0, (0, 1)), (-2, (-2, -1)), (np.nan, (0, 1))]
+)
+def test_a_cube_of_one_value_has_a_range_to_be_shown_in(
+    value: float, limits: tuple[float, float]
+) -> None:
+    cube = SpectralCube(np.full_like(DATA, value), np.array([500.0, 550]))
+    assert cube.to_layer_data()[1]["contrast_limits"] == pytest.approx(limits)
+
+
 def test_a_layer_is_called_after_the_photo() -> None:
     wavelengths = np.array([500.0, 550])
     made = SpectralCube(DATA, wavelengths, provenance=Provenance(source="leaf.jpg"))

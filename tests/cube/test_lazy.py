@@ -86,6 +86,15 @@ def test_parts_and_single_pixels_are_those_of_an_array(in_three_orders: list[Laz
         in_three_orders[0][5]
 
 
+def test_of_scattered_pixels_not_the_box_around_them_is_read() -> None:
+    def read(bands: range, rows: range, columns: range) -> Array:
+        assert len(rows) == len(columns) == 1
+        return NUMBERS[np.ix_(bands, rows, columns)]
+
+    numbers = Lazy("a", SHAPE, NUMBERS.dtype, read)
+    assert numbers[:, [6, 0], [1, 5]].tolist() == NUMBERS[:, [6, 0], [1, 5]].tolist()
+
+
 def test_a_crop_a_range_of_wavelengths_and_an_array_of_xarray_read_nothing() -> None:
     pytest.importorskip("xarray")
 

@@ -169,10 +169,10 @@ def test_other_ranges_are_divided_evenly(unit: str) -> None:
 
 def test_three_wavelengths_can_be_chosen() -> None:
     cube = infrared()
-    found = cube.composite((2400, 1500, 600))
-    recipe = composite_of(cube, (2400, 1500, 600))
-    assert recipe.title == "2400, 1500, 600 nm"
-    low, high = np.percentile(cube.data[cube.nearest_band(2400)], (1, 99))
+    found = cube.composite((2500, 1500, 550))
+    recipe = composite_of(cube, (2500, 1500, 550))
+    assert recipe.title == "2500, 1500, 550 nm"
+    low, high = np.percentile(cube.data[cube.nearest_band(2500)], (1, 99))
     assert_allclose((recipe.tone.black[0], recipe.tone.white[0]), (low, high), rtol=1e-3)
     assert found[..., 0].min() == 0
     assert found[..., 0].max() == 255
@@ -194,6 +194,14 @@ def test_any_cube_is_neither_dark_nor_glaring() -> None:
             cube = nm.SpectralCube(data, BANDS, quantity=quantity)
             assert 0.2 <= brightness(cube) <= 0.8
             assert 0.2 <= brightness(replace(cube, unit="band")) <= 0.8
+
+
+def test_a_value_that_most_pixels_share_leaves_the_others_their_contrast() -> None:
+    data = np.full((31, 40, 30), 7.0)
+    data[:, :4] = 9
+    found = nm.SpectralCube(data, BANDS, quantity="radiance").composite()
+    assert found[0, 0].min() == 255
+    assert found[-1, -1].max() < 200
 
 
 def test_border_and_missing_pixels_do_not_change_the_picture() -> None:

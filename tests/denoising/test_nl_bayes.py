@@ -15,6 +15,7 @@ from napari_mst.denoising.sensor_noise import SensorNoise, estimated_noise
 from napari_mst.engine.kernels.patch_groups import REACH, Grid, Stage
 from napari_mst.engine.windows import Window
 
+Floats = NDArray[np.float32]
 NOISE = SensorNoise(2e-3, 1e-5)
 HOW = NLBayes(NOISE)
 SHAPE = (150, 173)  # more than a tile each way
@@ -69,18 +70,20 @@ def test_a_pixel_has_the_same_bits_in_any_window(window: Window, has_gap: bool, 
 @pytest.mark.parametrize("stage", [FIRST, SECOND])
 def test_the_kernel_gives_the_sums_of_numpy(stage: Stage) -> None:
     kernel = pytest.importorskip("napari_mst.denoising.kernel")
-    side = 20 + 2 * REACH + 3
+    starts = 28
+    side = starts + 2 * REACH + 5
     down, right = np.indices((side, side))
-    image = np.stack([20 * np.sin(right / 3), 9.0 * (down > 12), np.cos(down / 5)])
+    image = np.stack([20 * np.sin(right / 3), 9.0 * (down > 32), np.cos(down / 5)])
     image += np.random.default_rng(0).standard_normal(image.shape)
+    image[:, :26, :26] = 1  # groups of all patches in reach, whose filter is followed by others
+    first, last = REACH, REACH + starts - 1
     barred = np.full((side, side), np.inf, np.float32)
-    barred[REACH : REACH + 18, REACH : REACH + 18] = 0
+    barred[first : last + 1, first : last + 1] = 0
     barred[12:15, 10:13] = np.inf  # a pixel that is unknown
-    grid = Grid(REACH, REACH + 18, REACH, REACH + 18, 3, REACH, REACH, REACH + 17, REACH + 17)
+    grid = Grid(first, last + 1, first, last + 1, 3, first, first, last, last)
     given = image.astype(np.float32), image.astype(np.float32), barred, grid, stage
     found, expected = kernel.estimates_by_kernel(*given), estimates(*given)
     assert_array_equal(found[3], expected[3])
-    assert found[3, REACH : REACH + 20, REACH : REACH + 20].min() >= 0
     assert_allclose(found, expected, rtol=0, atol=1e-5 * expected[3].max() * 30)
 
 
@@ -135,6 +138,22 @@ def test_unknown_pixels_stay_as_they_are_and_change_no_other() -> None:
     assert known is not None
     off = np.abs(found - light())[near][:, known[near[1:]]]
     assert off.max() < 0.15
+
+
+def test_a_pixel_that_no_group_reaches_guides_the_second_stage_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guides = []
+
+    def unreached(noisy: Floats, guide: Floats, *_: object) -> Floats:
+        guides.append(guide)
+        return np.zeros((4, *noisy.shape[1:]), np.float32)
+
+    monkeypatch.setattr(nl_bayes, "fastest", lambda: unreached)
+    own = noisy()
+    found = denoised_pixels(own, HOW, WINDOW)
+    assert_array_equal(found, own.pixels[:, WINDOW.rows, WINDOW.columns])
+    assert_array_equal(guides[0], guides[1])
 
 
 def test_eight_bits_become_sixteen() -> None:

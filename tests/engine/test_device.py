@@ -14,6 +14,7 @@ from napari_mst.engine.device import (
     DeviceChoice,
     available_devices,
     choose_device,
+    has_amx,
     has_bfloat16,
     may_have_gpu,
 )
@@ -103,6 +104,7 @@ def test_the_instructions_of_a_processor_for_bfloat16_are_known(
     machine = "aarch64" if instructions == "aarch64" else "x86_64"
     monkeypatch.setattr("platform.machine", lambda: machine)
     assert has_bfloat16() == (instructions is not None)
+    assert has_amx() == (instructions == "amx_tile")
 
 
 def test_a_precision_that_a_device_would_only_imitate_is_refused(

@@ -86,9 +86,9 @@ def test_photo_with_nothing_to_measure_is_refused(scene: Scene) -> None:
 
 def test_each_choice_lowers_the_variances_left_by_those_before() -> None:
     """The judge is the textbook: covariances given all choices at once, by a matrix inverse."""
-    at = np.random.default_rng(0).random((12, 6))
-    design = Design(KERNEL, at, at[:9], np.zeros(12))
-    among, across = KERNEL(at, at), KERNEL(at[:9], at)
+    at = np.random.default_rng(0).random((30, 6))
+    design = Design(KERNEL, at, at[:22], np.zeros(30))
+    among, across = KERNEL(at, at), KERNEL(at[:22], at)
     chosen = list[int]()
     for _ in range(4):
         references = among[np.ix_(chosen, chosen)] + KERNEL.noise * np.eye(len(chosen))

@@ -165,5 +165,6 @@ def balance_for(light: LightEstimate, name: str = "") -> WhiteBalance:
     source = f"an estimate of its light ({light.candidates[0].name})"
     if chosen is not None:
         source = f"{name}, chosen among the likely lights"
-    red, green, blue = white.clip(_DARKEST * white.max()).tolist()
+    # The light of sodium lies outside sRGB: its blue is below 0.
+    red, green, blue = white.clip(_DARKEST).tolist()
     return WhiteBalance((red, green, blue), source, light.is_far or chosen is not None)

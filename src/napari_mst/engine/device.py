@@ -92,11 +92,7 @@ def has_bfloat16() -> bool:
     """True if this processor has instructions for bfloat16: torch can also imitate, slowly."""
     import torch
 
-    return (
-        torch.cpu._is_avx512_bf16_supported()
-        or torch.cpu._is_amx_tile_supported()
-        or platform.machine() in ARM
-    )
+    return torch.cpu._is_avx512_bf16_supported() or has_amx() or platform.machine() in ARM
 
 
 def has_amx() -> bool:

@@ -186,6 +186,7 @@ def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_thresho
     maps_dock.kinds.setCurrentIndex(0)
     maps_dock.number.setValue(3.0)
     layer: Labels = make("Spectral angle classes")
+    assert maps_dock.number.suffix() == "\N{DEGREE SIGN}"
     for number, (row, column) in enumerate(((5, 5), (15, 26)), 1):
         truth = spectral_angles(
             chart.data, chart.data[:, row, column][:, None, None] + 0 * chart.data, dark=-np.inf

@@ -170,6 +170,9 @@ def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
     assert (entry.first.origin.row, entry.first.origin.column) == SPOTS[0]
     assert again.layers[0] is opened
     assert len(again.layers) == 2
+    add_cube(again, saved, "second")
+    assert "of second were left out" in reopened.finish().text
+    again.layers.selection.active = opened
     reopened.references.unmark([entry])
     assert "stays so" in reopened.finish().text
 

@@ -125,6 +125,7 @@ def test_the_page_draws_and_saves_the_line(
     path = tmp_path / f"profile{suffix}"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     cube_viewer.theme = "dark"
+    ink = dock.chart.value.textPen().color().name()
     dock.save_button.click()
     assert path.stat().st_size > 1000
     if suffix == ".png":
@@ -133,6 +134,6 @@ def test_the_page_draws_and_saves_the_line(
         column = [saved.pixelColor(x, y).lightness() for x in range(150) for y in range(300)]
         assert max(column) == 255
         assert min(column) < 100
-    assert dock.chart.value.textPen().color().name() == get_theme("dark").text.as_hex()
+    assert dock.chart.value.textPen().color().name() == ink == get_theme("dark").text.as_hex()
     dock.chart.wavelength_clicked.emit(448.0)
     assert cube_viewer.dims.point[0] == 450

@@ -87,7 +87,6 @@ class RowsWidget(QWidget):
         self.form = form
         self.widgets: dict[str, Any] = {}
         self._rows = [part for part in parts if isinstance(part, Row)]
-        self._is_drawing = False
         growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
         self._layout = QFormLayout(self, fieldGrowthPolicy=growing)
         self._layout.setContentsMargins(0, 0, 0, 0)
