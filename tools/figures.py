@@ -75,7 +75,7 @@ def classes() -> Figure:
     for spectrum, (row, column, colour) in zip(spectra, PLACES.values(), strict=True):
         picture.plot(column, row, "o", color=colour, markeredgecolor="white", markersize=9)
         with_band(curves, spectrum, nm.interval_of(cube, row, column))
-    spectral(curves, "spectra, and their uncalibrated 90 % bands")
+    spectral(curves, "spectra, with uncalibrated 90 % intervals")
     colours = ListedColormap(["#222222", *(colour for _, _, colour in PLACES.values())])
     show(map_axes, labels, "pixels of the same spectral shape", cmap=colours, interpolation="none")
     return made
@@ -279,7 +279,7 @@ def balance() -> Figure:
 
 @figure
 def bands() -> Figure:
-    """Spectra with their bands, beside the true spectra of the patches."""
+    """Spectra with their prediction intervals, beside the true spectra of the patches."""
     truth = chart()
     cube = reconstructor("pixelwise-srgb").reconstruct(truth.render())
     made, all_axes = panels(4, (12, 2.7))

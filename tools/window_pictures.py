@@ -73,6 +73,7 @@ def main(folder: Path) -> None:
     """Write all pictures of the window into *folder*."""
     with tempfile.TemporaryDirectory() as here:
         first_minute(folder, Path(here))
+    metamers(folder / "metamers.png")
     for options in ([], ["--attention"]):
         with tempfile.TemporaryDirectory() as here:
             demo.main(["--out", here, *options])
@@ -125,6 +126,23 @@ def first_minute(folder: Path, frames: Path) -> None:
     film.shoot(10)
     step("map")
     film.save(folder / "first_minute.gif")
+    viewer.close()
+
+
+def metamers(path: Path) -> None:
+    """Show a patch of the chart, what a network makes of its colour, and a metamer of it."""
+    viewer = napari.Viewer()
+    viewer.window.resize(*SIZE)
+    viewer.open_sample(demo.PLUGIN, "chart")
+    frame, dock = viewer.window.add_plugin_dock_widget(demo.PLUGIN, "Metamers", tabify=True)
+    demo.wait_until(dock.isVisible)
+    dock.model.answer()
+    demo.wait_until(lambda: dock.model.estimated is not None)
+    frame.raise_()  # the workspace, which the sample opens, may lie on it
+    viewer.reset_view()
+    QApplication.processEvents()
+    viewer.screenshot(str(path), canvas_only=False, flash=False)
+    squeeze(path)
     viewer.close()
 
 
