@@ -111,7 +111,7 @@ def test_of_the_choices_during_a_job_only_the_last_is_computed(viewer: ViewerMod
     state.turn(False)
     run_now(held[1])
     assert len(held) == 2
-    assert len(seen) == 1
+    assert [view.text.startswith("Computing") for view in seen] == [True, False]
 
 
 def test_a_large_photo_is_looked_at_roughly_first_and_refined_when_nothing_else_is_chosen(

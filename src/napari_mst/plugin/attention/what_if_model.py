@@ -36,6 +36,8 @@ PIXELS = 256 * 256
 ROUGH_PIXELS = 128 * 128
 """Pixels while choices are made: .16 s on two cores, where `PIXELS` take .45 s."""
 
+COMPUTING = "Computing the cube of the photo, averaged down ..."
+
 Weights = Literal["kept", "all equal", "head equal", "head silent"]
 
 
@@ -158,6 +160,8 @@ class WhatIf(ViewerHelper):
         except NapariMstError as error:
             self._fail(error)
             return
+        if self._outcome is None:
+            self.changed.emit(WhatIfView(COMPUTING))
         self._is_busy = True
         done = partial(self._show, self._model.chosen.recording)
         self._cancel = self._start(
