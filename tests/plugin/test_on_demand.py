@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from napari.layers import Image
+from numpy.testing import assert_array_equal
 from tests.plugin.conftest import Desk, make_cube
 from tests.plugin.in_viewer import cube_in, picture_in
 
@@ -18,6 +19,7 @@ from napari_mst.plugin.jobs import workspace
 from napari_mst.plugin.jobs.task import Reports
 from napari_mst.plugin.jobs.workspace import EXACT, Request, reconstruct_with_previews
 from napari_mst.plugin.pictures.sharpening import Sharpener
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.picks import pixel_under
 from napari_mst.reconstruction import on_demand
 
@@ -53,7 +55,7 @@ def test_an_estimate_is_drawn_refined_where_it_is_seen_and_replaced(
     desk.begin(layers=3)
     layer: Image = desk.viewer.layers["photo (fake) (estimate ±1.0%)"]
     assert layer.data.shape == (31, 20, 30)
-    np.testing.assert_array_equal(drawn(layer), 0.5)
+    assert_array_equal(drawn(layer), 0.5)
     exact = make_cube().data[BAND]
     desk.qtbot.waitUntil(lambda: bool((drawn(layer) == exact + np.float32(0.01)).all()))
     assert cube_in(layer).provenance.is_estimate
@@ -65,7 +67,7 @@ def test_an_estimate_is_drawn_refined_where_it_is_seen_and_replaced(
     assert np.ptp(fine) > 0
     desk.qtbot.waitUntil(lambda: np.array_equal(picture.data[0][:, :, :], fine))
     sides = layer._extent_augmented.world[:, 1:]
-    np.testing.assert_array_equal(picture._extent_augmented.world, sides)
+    assert_array_equal(picture._extent_augmented.world, sides)
     assert pixel_under(desk.viewer, (550, 19.4, 29.4)) == (layer, 19, 29)
     request = desk.dock.workspace._request
     assert request is not None
@@ -83,34 +85,18 @@ def test_a_cancel_leaves_the_estimate_which_says_so(desk: Desk) -> None:
     assert desk.names == ["photo", "photo (fake) (estimate ±1.0%)"]
 
 
-def texture() -> Any:
-    drawn = np.random.default_rng(2)
-    small = drawn.integers(40, 216, (10, 11, 3), dtype=np.uint8).repeat(64, 0).repeat(64, 1)
-    return small[:600, :640]
-
-
-class Source:
-    """A photo in memory."""
-
-    name, region = "photo", None
-
-    def read(self, _: object = None) -> Any:
-        from napari_mst import Photo
-
-        return Photo.from_array(texture())
-
-
 def test_the_job_estimates_then_makes_exact_what_is_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(on_demand, "COARSE_FROM", 1)
     previews, said, records = list[SpectralCube](), list[str](), list[Any]()
     reports = Reports(say=said.append, preview=previews.append, record=records.append)
-    source: Any = Source()
-    request = Request(source, "mstpp-srgb", extent="seen")
+    small = np.random.default_rng(2).integers(40, 216, (10, 10, 3), dtype=np.uint8)
+    photo = np.kron(small, np.ones((64, 64, 1), np.uint8))
+    request = Request(LayerPhoto.of(Image(photo, rgb=True), (0, 0)), "mstpp-srgb", extent="seen")
     cube = reconstruct_with_previews(request, reports)
-    whole = Reconstructor(load_model("mstpp-srgb")).reconstruct(texture())
-    off = np.abs(cube.data[:, 300, 17] - whole.data[:, 300, 17]).max() / whole.data.max()
+    whole = Reconstructor(load_model("mstpp-srgb")).reconstruct(photo)
+    off = np.abs(cube.data[:, 200, 17] - whole.data[:, 200, 17]).max() / whole.data.max()
     assert off < 5e-7
     (estimate,) = previews
     assert estimate.provenance.is_estimate
@@ -119,10 +105,7 @@ def test_the_job_estimates_then_makes_exact_what_is_looked_at(
     assert request.lines(cube)[0] == EXACT
     assert len(records) == 1
     assert isinstance(cube.data, Lazy)
-    coarse = cube.data.coarse
-    assert coarse is not None
-    means = coarse.mean((1, 2)), whole.data.mean((1, 2))
-    np.testing.assert_allclose(*means, rtol=0.1)
+    assert cube.data.coarse is not None
 
 
 @pytest.mark.parametrize(
@@ -139,6 +122,6 @@ def test_automatic_opens_what_would_take_half_of_the_memory(
     extent: Any, memory: int, disk: int, opens: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workspace, "free_host_memory", lambda: 10)
-    source: Any = Source()
+    source: Any = None
     request = Request(source, "mstpp-srgb", extent=extent)
     assert request.opens(Plan(memory=memory, disk=disk)) == opens

@@ -13,6 +13,7 @@ from typing import Any
 import napari
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, Qt
@@ -138,17 +139,17 @@ def test_a_photo_is_reconstructed_picked_and_saved(
     qtbot.waitUntil(lambda: active_cube_layer(window) is not None)
     Mouse(window, qtbot).click(4, 7)
     qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
-    np.testing.assert_allclose(curve(spectra), make_cube().data[:, 4, 7])
+    assert_allclose(curve(spectra), make_cube().data[:, 4, 7])
     # Done once in a process, when the plugin is activated; the settings are those of this test.
     prefer_own_reader()
     for name, reader in (("cube.hdr", PLUGIN), ("cube.tif", None)):
         window.layers.save(str(tmp_path / name), selected=True, plugin=PLUGIN)
         saved = read_cube(tmp_path / name)
-        np.testing.assert_array_equal(saved.data, make_cube().data)
+        assert_array_equal(saved.data, make_cube().data)
         assert saved.provenance.model == "fake"
         (opened_again,) = window.open(tmp_path / name, plugin=reader)
         qtbot.waitUntil(partial(shows_a_cube, opened_again))
-        np.testing.assert_array_equal(opened_again.data, saved.data)
+        assert_array_equal(opened_again.data, saved.data)
         window.layers.remove(opened_again)
         window.layers.selection.active = active_cube_layer(window)
     assert window.dims.axis_labels[0] == "550 nm"
@@ -168,7 +169,7 @@ def test_picks_are_clicked_dragged_deleted_and_taken_back_wherever_the_focus_is(
     points = picks_in(window)
     spectra.menus.pick.click()
     mouse.click(15, 15)
-    np.testing.assert_array_equal(points.data, [[4, 7], [12, 20]])
+    assert_array_equal(points.data, [[4, 7], [12, 20]])
     assert window.layers.selection.active is cube
     # With napari's own tool.
     window.layers.selection.active, points.mode = points, "select"
@@ -176,9 +177,9 @@ def test_picks_are_clicked_dragged_deleted_and_taken_back_wherever_the_focus_is(
     qtbot.waitUntil(lambda: not spectra.model.is_drawing)
     row, column = np.round(points.data[0]).astype(int)
     assert (row, column) != (4, 7)
-    np.testing.assert_allclose(curve(spectra), make_cube().data[:, row, column])
+    assert_allclose(curve(spectra), make_cube().data[:, row, column])
     undo(canvas, qtbot)
-    np.testing.assert_array_equal(points.data, [[4, 7], [12, 20]])
+    assert_array_equal(points.data, [[4, 7], [12, 20]])
     qtbot.waitUntil(lambda: not spectra.model.is_drawing)
     mouse.click(4, 7)
     qtbot.keyClick(canvas, Qt.Key.Key_Delete)
@@ -204,7 +205,7 @@ def test_a_region_is_drawn_and_takes_its_mean_along_while_the_button_is_down(
     (top, left), (bottom, right) = shapes.data[0].min(axis=0), shapes.data[0].max(axis=0)
     inside = (row >= top) & (row <= bottom) & (column >= left) & (column <= right)
     mean = make_cube().data[:, inside].astype(float).mean(axis=1)
-    np.testing.assert_allclose(curve(spectra), mean, rtol=1e-6)
+    assert_allclose(curve(spectra), mean, rtol=1e-6)
     shapes.mode = "select"
     native, button = mouse.canvas.native, Qt.MouseButton.LeftButton
     qtbot.mousePress(native, button, pos=mouse.at(5, 6))

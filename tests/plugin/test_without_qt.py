@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from numpy.typing import NDArray
+from tests.plugin.attention.made_up import make_map, make_record
 
-from napari_mst.attention.record import AttentionRecord, BlockAttention
-from napari_mst.attention.record_views import AttentionMap, Selection
+from napari_mst.attention.record_views import Selection
 from napari_mst.base.errors import AttentionError, CameraError, OutOfMemory, PhotoError, plain
-from napari_mst.cube import Provenance
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition
 from napari_mst.plugin.attention.attention_layers import map_layers
@@ -170,18 +168,6 @@ def tell_the_camera() -> None:
     assert acquisition == Acquisition("Nikon_D5100", "A", 200.0, OF_SENSOR)
 
 
-def make_record(heads: int) -> AttentionRecord:
-    logits = np.zeros((heads, 5, 5), np.float32)
-    block = BlockAttention(logits, np.full_like(logits, 0.2))
-    provenance = Provenance(model="mstpp-srgb", source="photo", source_sha256="0")
-    return AttentionRecord({BLOCK: block, "stages.0.encoder.1": block}, provenance)
-
-
-def make_map(values: NDArray[np.float32]) -> AttentionMap:
-    history = Provenance(source_sha256="0")
-    return AttentionMap(values, "score", "1", Selection(BLOCK), 2, (0.5, 0.5), 0.0, history)
-
-
 def explore_a_run() -> None:
     """Record, choose head and channels, compare, map, and take a head apart."""
     viewer = with_photo()
@@ -195,7 +181,7 @@ def explore_a_run() -> None:
     order = recording_order(viewer, model, filled(viewer))
     assert workspace.run(order)
     workspace.recorded.connect(model.choose_run)
-    starts.jobs[0].on_record(make_record(heads=2))
+    starts.jobs[0].on_record(make_record())
     starts.jobs[0].on_end()
     model.choose("stages.0.encoder.1", 1)
     model.choose_channels(3, None)
@@ -222,7 +208,7 @@ def show_made(job: Task, request: Request, viewer: ViewerModel) -> None:
     """Let the job of *request* show a map, as the session of a window does."""
     assert request.job is not None
     assert request.job.show is not None
-    made = make_map(np.ones((10, 15), np.float32))
+    made = make_map("score", 2)
     job.on_done(made)
     request.job.show(viewer, made, request)
 
@@ -244,7 +230,6 @@ def test_none_of_it_needs_qt() -> None:
     """One interpreter for all scripts: to import napari takes seconds."""
     scripts = [
         "spectra.reference_scene.mark_refine_suggest_and_undo",
-        "spectra.model_script.pin_move_undo_and_save",
         f"test_without_qt.{reconstruct_a_part.__name__}",
         f"test_without_qt.{explore_a_run.__name__}",
     ]

@@ -6,30 +6,10 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
 
-from napari_mst.attention.record import AttentionRecord, BlockAttention
-from napari_mst.attention.record_views import AttentionMap, Selection
-from napari_mst.cube import Provenance
+from napari_mst.attention.record_views import AttentionMap
 from napari_mst.plugin.attention.attention_layers import show_map
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
-
-SHAPES = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}
-BUNDLED = "mstpp-srgb"
-
-
-def make_record(seed: int = 0, stages: int = 3) -> AttentionRecord:
-    rng = np.random.default_rng(seed)
-    blocks = {}
-    for stage in range(stages):
-        for part, heads in SHAPES.items():
-            logits = rng.normal(size=(heads, 5, 5)).astype(np.float32)
-            powers = np.exp(logits)
-            blocks[f"stages.{stage}.{part}"] = BlockAttention(
-                logits, powers / powers.sum(-1, keepdims=True)
-            )
-    return AttentionRecord(
-        blocks, Provenance(model=BUNDLED, source="photo", source_sha256=str(seed))
-    )
 
 
 @pytest.fixture
@@ -61,16 +41,6 @@ def photo_of(viewer: ViewerModel) -> LayerPhoto:
 
 def done(dock: AttentionDock, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: not dock.workspace.is_busy, timeout=120_000)
-
-
-def make_map(overlay: str, pitch: int, factor: float = 1.0) -> AttentionMap:
-    shape = tuple(-(-side // pitch) for side in (20, 30))
-    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * factor
-    offset = ((pitch - 1) / 2, (pitch - 1) / 2)
-    history = Provenance(source_sha256="0")
-    return AttentionMap(
-        values, overlay, "1", Selection("stages.0.encoder.0"), pitch, offset, 0.0, history
-    )
 
 
 def shown_map(viewer: ViewerModel, made: AttentionMap) -> Image:

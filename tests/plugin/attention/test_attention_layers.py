@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from tests.plugin.attention.conftest import make_map, make_record, shown_map
+from numpy.testing import assert_allclose, assert_array_equal
+from tests.plugin.attention.conftest import shown_map
+from tests.plugin.attention.made_up import make_map, make_record
 
 from napari_mst.attention.overlays import DESCRIPTIONS
 from napari_mst.base.errors import AttentionError
@@ -33,9 +35,7 @@ def test_a_map_lies_exactly_on_a_photo_with_scale_rotation_shear_and_translation
             for i in pixels
             for j in pixels
         ]
-        np.testing.assert_allclose(
-            layer.data_to_world((row, column)), np.mean(covered, axis=0), atol=1e-9
-        )
+        assert_allclose(layer.data_to_world((row, column)), np.mean(covered, axis=0), atol=1e-9)
 
 
 def test_a_map_is_shown_alone_in_the_layer_of_its_kind_unless_that_was_kept(
@@ -81,6 +81,6 @@ def test_the_difference_of_two_selected_maps_is_a_signed_layer_on_their_photo(
     show_difference(viewer)
     made = viewer.layers.selection.active
     assert made is map_layers(viewer)[-1]
-    np.testing.assert_array_equal(made.data, other.data - first.data)
-    np.testing.assert_allclose(made.data_to_world((3, 2)), first.data_to_world((3, 2)))
+    assert_array_equal(made.data, other.data - first.data)
+    assert_allclose(made.data_to_world((3, 2)), first.data_to_world((3, 2)))
     assert made.contrast_limits[0] == -made.contrast_limits[1]

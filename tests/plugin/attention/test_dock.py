@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.testing import assert_allclose, assert_array_equal
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, QPointF, QRect, Qt
 from qtpy.QtGui import QColor, QImage
@@ -21,16 +22,15 @@ from qtpy.QtWidgets import (
     QSlider,
     QTabBar,
     QTableView,
+    QWidget,
 )
 from safetensors.torch import save_file
 from tests.plugin.attention.conftest import (
-    BUNDLED,
     done,
-    make_map,
-    make_record,
     photo_of,
     shown_map,
 )
+from tests.plugin.attention.made_up import BUNDLED, make_map, make_record
 
 from napari_mst.attention.head_steps import HeadSteps, MatrixStep
 from napari_mst.attention.record import AttentionRecord
@@ -107,17 +107,6 @@ def test_a_dock_without_a_photo_says_what_to_do(dock: AttentionDock, viewer: Vie
     assert dock.form_fold.button.isChecked()
 
 
-def test_a_dock_that_opens_after_a_run_has_its_form_folded(
-    full_dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    later = AttentionDock(viewer)
-    qtbot.addWidget(later)
-    later.show()
-    for dock in (full_dock, later):
-        assert not dock.form_fold.button.isChecked()
-        assert dock.tabs.currentWidget() is dock.tabs.widget(0)
-
-
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_every_head_of_every_block_can_be_clicked_and_is_shown(
     dock: AttentionDock, qtbot: QtBot, stages: int
@@ -131,7 +120,7 @@ def test_every_head_of_every_block_can_be_clicked_and_is_shown(
         matrices = run_of(dock).record[block]
         (picture,) = plot.pictures
         shown = beside_equal(matrices.attention[head])
-        np.testing.assert_allclose(picture.image.image, shown, atol=1e-5)
+        assert_allclose(picture.image.image, shown, atol=1e-5)
         assert f"head {head}" in picture.title.text
     # The U-shapes of all stages fill the width.
     first = places(dock)["stages.0.encoder.0", 0]
@@ -200,21 +189,34 @@ def test_a_cell_shows_its_values_and_a_click_on_it_chooses_both_channels_or_all(
     assert "all channels" in full_dock.matrices.values.text()
 
 
-def test_a_kept_head_is_compared_with_one_of_another_run(
-    full_dock: AttentionDock, viewer: ViewerModel
+def test_a_kept_head_is_compared_with_one_of_another_run_in_a_narrow_dock(
+    full_dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
+    model, matrices, plot = full_dock.model, full_dock.matrices, full_dock.matrices.plot
     kept = run_of(full_dock).record["stages.0.encoder.1"].attention[1]
-    full_dock.model.choose("stages.0.encoder.1", 1)
-    full_dock.matrices.compare_button.click()
+    model.choose("stages.0.encoder.1", 1)
+    matrices.compare_button.click()
     full_dock.workspace.keep(recording(viewer, seed=1))
-    full_dock.model.choose("stages.2.bottleneck", 2)
-    chosen, compared = (picture.image for picture in full_dock.matrices.plot.pictures)
-    np.testing.assert_allclose(compared.image, beside_equal(kept), atol=1e-5)
+    model.choose("stages.2.bottleneck", 2)
+    chosen, compared = (picture.image for picture in plot.pictures)
+    assert_allclose(compared.image, beside_equal(kept), atol=1e-5)
     shown = full_dock.workspace.recordings[1].record["stages.2.bottleneck"].attention[2]
-    np.testing.assert_allclose(chosen.image, beside_equal(shown), atol=1e-5)
+    assert_allclose(chosen.image, beside_equal(shown), atol=1e-5)
     assert chosen.levels[1] == compared.levels[1]
-    full_dock.matrices.compare_button.click()
-    assert len(full_dock.matrices.plot.pictures) == 1
+    # A double click shows a picture alone, and all again.
+    title = plot.pictures[1].drawn.title
+    plot.enlarge(1)
+    assert [picture.drawn.title for picture in plot.pictures] == [title]
+    plot.enlarge(None)
+    model.choose("stages.0.encoder.1", 1)
+    full_dock.resize(350, 800)
+    full_dock.tabs.setCurrentWidget(matrices)
+    qtbot.waitUntil(lambda: plot.ci.boundingRect().width() <= plot.viewport().width() + 1)
+    assert full_dock.width() == 350 >= full_dock.minimumSizeHint().width()
+    first, second = (picture.view.sceneBoundingRect().width() for picture in plot.pictures)
+    assert first == pytest.approx(second, abs=2)
+    matrices.compare_button.click()
+    assert len(plot.pictures) == 1
 
 
 def test_matrices_and_maps_are_saved_and_opened_again(
@@ -224,7 +226,7 @@ def test_matrices_and_maps_are_saved_and_opened_again(
     full_dock.save(str(tmp_path / "a.npz"))
     assert len(read_attention(tmp_path / "a.npz")) == 15
     with np.load(tmp_path / "a.npz") as archive:
-        np.testing.assert_array_equal(archive["maps/0"], make_map("score", 2).values)
+        assert_array_equal(archive["maps/0"], make_map("score", 2).values)
     full_dock.open(str(tmp_path / "a.npz"))
     assert run_of(full_dock).name == "a.npz: photo"
     assert not full_dock.start(map_order, "score")
@@ -266,9 +268,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     done(dock, qtbot)
     layer = viewer.layers["Features of stages.0.down.0: photo"]
     assert layer.data.shape == (62, 10, 15)
-    np.testing.assert_allclose(
-        layer.data_to_world((0, 2, 3))[1:], map_layers(viewer)[0].data_to_world((2, 3))
-    )
+    assert_allclose(layer.data_to_world((0, 2, 3))[1:], map_layers(viewer)[0].data_to_world((2, 3)))
     assert dock.start(steps_order)
     done(dock, qtbot)
     weights = run_of(dock).record["stages.0.encoder.1"].attention[1]
@@ -282,11 +282,11 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     mixed, changed = (dock.steps.pictures[number].image.image for number in (4, 5))
     steps = dock.model.steps
     assert steps is not None
-    np.testing.assert_allclose(mixed - changed, steps.values.mean(axis=0), atol=1e-5)
+    assert_allclose(mixed - changed, steps.values.mean(axis=0), atol=1e-5)
     dock.formulas_button.setChecked(True)
     titles = [picture.title for picture in dock.steps.pictures]
     shown = dock.steps.pictures[list(STEPS).index("A")].image.image
-    np.testing.assert_allclose(shown, beside_equal(weights), atol=1e-5)
+    assert_allclose(shown, beside_equal(weights), atol=1e-5)
     assert "62 x 12 x 16" in titles[0].text
     dock.model.choose_channels(7, 9)
     assert "i = 7" in titles[1].text
@@ -298,7 +298,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert "changed since" in dock.text.text()
 
 
-def test_a_network_that_makes_no_bands_is_refused_in_a_sentence_that_is_seen_whole(
+def test_a_network_that_makes_no_bands_is_refused_in_a_sentence(
     dock: AttentionDock, qtbot: QtBot, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "vit.safetensors")
@@ -307,7 +307,6 @@ def test_a_network_that_makes_no_bands_is_refused_in_a_sentence_that_is_seen_who
     assert dock.start(recording_order, dock.form)
     done(dock, qtbot)
     assert "needs a model that makes a spectrum of every pixel" in dock.text.text()
-    assert dock.text.height() >= dock.text.heightForWidth(dock.text.width())
 
 
 def test_recorded_attention_outlives_its_photo_but_not_a_clear_of_everything(
@@ -350,10 +349,8 @@ def test_a_region_and_its_pass_are_listed_and_mapped_where_they_lie(
     (layer,) = map_layers(viewer)
     assert layer.name == "Score contribution: photo [4:16, 6:26]"
     assert layer.data.shape == (12, 20)
-    np.testing.assert_allclose(layer.data_to_world((0, 0)), photo.data_to_world((4, 6)), atol=1e-9)
-    np.testing.assert_allclose(
-        layer.data_to_world((11, 19)), photo.data_to_world((15, 25)), atol=1e-9
-    )
+    assert_allclose(layer.data_to_world((0, 0)), photo.data_to_world((4, 6)), atol=1e-9)
+    assert_allclose(layer.data_to_world((11, 19)), photo.data_to_world((15, 25)), atol=1e-9)
 
 
 def test_every_map_shows_its_colours_until_it_is_made(dock: AttentionDock) -> None:
@@ -365,35 +362,7 @@ def test_every_map_shows_its_colours_until_it_is_made(dock: AttentionDock) -> No
     assert middle["score"] != middle["attention"]
 
 
-def test_a_map_can_be_cancelled_and_adds_no_layer(
-    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    dock.workspace.keep(recording(viewer))
-    assert dock.start(map_order, "attention")
-    dock.bar.cancel_button.click()
-    done(dock, qtbot)
-    assert dock.text.text() == "Cancelled."
-    assert not map_layers(viewer)
-
-
-def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(
-    full_dock: AttentionDock, qtbot: QtBot
-) -> None:
-    full_dock.resize(350, 800)
-    full_dock.tabs.setCurrentWidget(full_dock.matrices)
-    full_dock.matrices.compare_button.click()
-    plot = full_dock.matrices.plot
-    qtbot.waitUntil(lambda: len(plot.pictures) == 2)
-    assert full_dock.width() == 350
-    assert full_dock.minimumSizeHint().width() <= 350
-    qtbot.waitUntil(lambda: plot.ci.boundingRect().width() <= plot.viewport().width() + 1)
-    first, second = (picture.view.sceneBoundingRect().width() for picture in plot.pictures)
-    assert first == pytest.approx(second, abs=2)
-
-
-def test_the_dock_opens_on_the_head_whose_weights_are_least_even(
-    dock: AttentionDock, viewer: ViewerModel
-) -> None:
+def test_the_dock_opens_on_the_head_whose_weights_are_least_even(dock: AttentionDock) -> None:
     record = make_record(stages=1)
     block = record.blocks["stages.0.decoder.0"]
     block.attention[1] = np.eye(block.attention.shape[-1])
@@ -405,22 +374,10 @@ def test_equal_weights_have_one_colour_in_every_matrix(full_dock: AttentionDock)
     head = full_dock.model.chosen
     (drawn,) = matrix_pictures([head], None, None)
     octaves = np.log2(head.weights * head.channels)
-    np.testing.assert_allclose(drawn.values, np.clip(octaves, -2, 2))
+    assert_allclose(drawn.values, np.clip(octaves, -2, 2))
     # Whatever is in a matrix, zero is in the middle of the colours.
     assert drawn.limits == (-2.0, 2.0)
     assert np.abs(beside_equal(np.full((5, 5), 0.2))).max() < 1e-6
-
-
-def test_a_double_click_shows_a_picture_alone_and_all_again(full_dock: AttentionDock) -> None:
-    full_dock.matrices.compare_button.click()
-    plot = full_dock.matrices.plot
-    full_dock.model.choose("stages.0.bottleneck", 2)
-    assert len(plot.pictures) == 2
-    second = plot.pictures[1].drawn.title
-    plot.enlarge(1)
-    assert [picture.drawn.title for picture in plot.pictures] == [second]
-    plot.enlarge(None)
-    assert len(plot.pictures) == 2
 
 
 @pytest.mark.parametrize(("width", "rows", "points"), [(440, 3, "8pt"), (1366, 2, "12pt")])
@@ -439,7 +396,7 @@ def test_a_lecture_has_three_large_pictures_in_a_row(
     assert [one.drawn.title for one in plot.pictures] == list("012345")
 
 
-def test_a_page_fills_the_screen_and_comes_back(full_dock: AttentionDock, qtbot: QtBot) -> None:
+def test_a_page_fills_the_screen_and_comes_back(full_dock: AttentionDock) -> None:
     full_dock.full_button.click()
     whole = full_dock.page.window()
     assert whole is not full_dock.window()
@@ -487,18 +444,6 @@ def test_a_map_and_steps_that_finish_while_the_dock_is_hidden_are_not_lost(
     assert len(dock.steps.pictures) == len(STORY)
 
 
-def count_controls(dock: AttentionDock) -> int:
-    kinds = QAbstractButton, QComboBox, QAbstractSpinBox, QSlider, QListWidget
-    parts = (part for kind in kinds for part in dock.findChildren(kind) if part.isVisible())
-    within = QComboBox, QAbstractSpinBox, QTabBar, QListWidget, QTableView
-    controls = [
-        part
-        for part in parts
-        if not dock.schematic.isAncestorOf(part) and not isinstance(part.parent(), within)
-    ]
-    return len(controls)
-
-
 def test_no_page_scrolls_as_a_whole_on_a_laptop(full_dock: AttentionDock) -> None:
     full_dock.resize(440, 694)  # the room of a dock on 1366 x 768 pixels
     for page in range(full_dock.tabs.count()):
@@ -507,21 +452,21 @@ def test_no_page_scrolls_as_a_whole_on_a_laptop(full_dock: AttentionDock) -> Non
         assert full_dock.page.verticalScrollBar().maximum() == 0, full_dock.tabs.tabText(page)
 
 
-@pytest.mark.parametrize("page", range(4))
-def test_no_page_has_more_than_ten_controls_beside_the_heads(
-    full_dock: AttentionDock, page: int
-) -> None:
-    full_dock.tabs.setCurrentIndex(page)
-    assert 5 < count_controls(full_dock) <= 10
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_page_pixel_has_at_most_ten_controls_with_all_numbers_of_a_head(
-    full_dock: AttentionDock, kind: str
-) -> None:
-    page = full_dock.pixel
-    full_dock.tabs.setCurrentWidget(page)
-    page.by.setCurrentIndex(page.by.findData(kind))
+def test_no_page_has_more_than_ten_controls_beside_the_heads(full_dock: AttentionDock) -> None:
+    pixel, pages = full_dock.pixel, [full_dock.tabs.widget(index) for index in range(4)]
+    buttons = QAbstractButton, QComboBox, QAbstractSpinBox, QSlider, QListWidget
+    within = QComboBox, QAbstractSpinBox, QTabBar, QListWidget, QTableView
     step = MatrixStep("A", "softmax(S)", np.eye(2), "")
-    page.show_view(PixelView(steps=None if kind == SIX else HeadSteps((step,))))
-    assert 5 < count_controls(full_dock) <= 10
+    for page in (*pages, *KINDS):
+        full_dock.tabs.setCurrentWidget(pixel if isinstance(page, str) else page)
+        if isinstance(page, str):  # with all numbers of a head
+            pixel.by.setCurrentIndex(pixel.by.findData(page))
+            pixel.show_view(PixelView(steps=None if page == SIX else HeadSteps((step,))))
+        parts = (part for kind in buttons for part in full_dock.findChildren(kind))
+        controls = [
+            part
+            for part in filter(QWidget.isVisible, parts)
+            if not full_dock.schematic.isAncestorOf(part) and not isinstance(part.parent(), within)
+        ]
+        assert 5 < len(controls) <= 10, page
+    full_dock.tabs.setCurrentIndex(0)  # which ends what What if computes

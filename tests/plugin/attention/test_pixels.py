@@ -8,6 +8,7 @@ import pytest
 import torch
 from napari.components import ViewerModel
 from napari.layers import Shapes
+from numpy.testing import assert_allclose, assert_array_equal
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
 from safetensors.torch import save_file
@@ -26,8 +27,6 @@ from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
-
-MATCH_START = Qt.MatchFlag.MatchStartsWith
 
 
 @pytest.fixture
@@ -66,16 +65,17 @@ def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
     recorded.probe.click(world(viewer, 2, 3))
     recorded.probe.click(world(viewer, 0.2, 28.9))
     qtbot.waitUntil(lambda: "Pixel (0, 28)" in recorded.pixel.text.text(), timeout=120_000)
-    expected = explorer_of(viewer, weights).weights("stages.0.encoder.1", 0, 29)
+    of_pixels = explorer_of(viewer, weights)
+    expected = of_pixels.weights("stages.0.encoder.1", 0, 29)
     layers = map_layers(viewer)
     assert [layer.visible for layer in layers] == [False, True]
     images, (row, column) = expected.planes()
     for layer, image in zip(layers, images, strict=True):
-        np.testing.assert_allclose(layer.data, image, atol=1e-6)
+        assert_allclose(layer.data, image, atol=1e-6)
         assert map_of(layer).total == pytest.approx(1)
         # The first value is centred between the 2 x 2 pixels that it stands for.
         first = layer.data_to_world((0, 0))
-        np.testing.assert_allclose(first, world(viewer, row + 0.5, column + 0.5))
+        assert_allclose(first, world(viewer, row + 0.5, column + 0.5))
     assert "head 1 of 2" in recorded.pixel.text.text()
     assert recorded.pixel.about.text().startswith("stage 1, encoder 62, head 1 of 2: windows")
     # In the corner, the mask leaves a part of the window; the rest comes from other borders.
@@ -90,16 +90,27 @@ def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
     page = recorded.pixel.plot_page
     assert page.isVisibleTo(recorded.pixel)
     shown_photo, shown_weights = recorded.pixel.plot.pictures
-    np.testing.assert_allclose(shown_weights.image.image, images[1], atol=1e-6)
+    assert_allclose(shown_weights.image.image, images[1], atol=1e-6)
     rows, columns = (
         first + np.arange(2 * side)
         for first, side in zip((row, column), images[1].shape, strict=True)
     )
     seen = viewer.layers["photo"].data[rows.clip(0, 19)][:, columns.clip(0, 29)]
-    np.testing.assert_array_equal(shown_photo.image.image, seen)
+    assert_array_equal(shown_photo.image.image, seen)
     left, top = expected.query[1] - column, expected.query[0] - row
     assert shown_photo.frame.rect().topLeft() == QPointF(left - 0.5, top - 0.5)
     assert shown_weights.frame.rect().topLeft() == QPointF(left // 2 - 0.5, top // 2 - 0.5)
+    # The numbers are those of the chosen head.
+    numbers, steps = recorded.pixel.numbers, of_pixels.steps("stages.0.encoder.1", 1, 0, 29).steps
+    titles = [numbers.steps.itemText(index) for index in range(numbers.steps.count())]
+    assert [title.split(" = ")[0] for title in titles] == [step.name for step in steps]
+    (at,) = [index for index, step in enumerate(steps) if step.name == "A"]
+    numbers.steps.setCurrentIndex(at)
+    model, shares = numbers.table.model(), steps[at]
+    assert model.data(model.index(2, 3)) == f"{shares.values[2, 3]:.5g}"
+    assert shares.rows is not None
+    row, column = shares.rows[2]
+    assert model.headerData(2, Qt.Orientation.Vertical) == f"{row}, {column}"
     # What was found goes with its kind.
     recorded.pixel.by.setCurrentIndex(recorded.pixel.by.findData(SINGLE))
     assert not page.isVisibleTo(recorded.pixel)
@@ -167,17 +178,7 @@ def test_the_photo_is_denoised_as_a_layer_right_above_it(
     assert [other.visible for other in viewer.layers] == [True, True]
     photo = photo_of(viewer).read()
     expected = denoised_photo(photo, denoising_to_look_at(photo, 30.0))
-    np.testing.assert_array_equal(made.data, np.moveaxis(expected.pixels, 0, -1))
-
-
-def test_a_pixel_is_picked_while_the_button_is_pressed(
-    dock: AttentionDock, viewer: ViewerModel
-) -> None:
-    before = list(viewer.mouse_drag_callbacks)
-    dock.pixel.pick_button.click()
-    assert len(viewer.mouse_drag_callbacks) == len(before) + 1
-    dock.pixel.pick_button.click()
-    assert viewer.mouse_drag_callbacks == before
+    assert_array_equal(made.data, np.moveaxis(expected.pixels, 0, -1))
 
 
 def test_a_dock_without_a_run_begins_with_six_attentions_of_a_pixel_on_screen(
@@ -204,15 +205,16 @@ def test_a_dock_without_a_run_begins_with_six_attentions_of_a_pixel_on_screen(
     qtbot.waitUntil(lambda: "Pixel (20, 30) is" in page.text.text(), timeout=60_000)
 
 
-def test_six_attentions_of_a_pixel_are_shown_side_by_side(
+def test_a_clicked_pixel_is_shown_in_six_ways_and_stays_for_the_numbers_of_a_single_head(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    page = page_on_noise(dock, viewer, SIX)
+    page, before = page_on_noise(dock, viewer, SIX), list(viewer.mouse_drag_callbacks)
     page.pick_button.click()
+    assert len(viewer.mouse_drag_callbacks) == len(before) + 1
+    # A click before the noise is known waits for it.
     dock.probe.click(world(viewer, 10, 12))
     qtbot.waitUntil(lambda: "Pixel (10, 12)" in page.text.text(), timeout=60_000)
     six = side_by_side(viewer.layers["photo"].data, 10, 12)
-    assert page.plot_page.isVisibleTo(page)
     for picture, drawn in zip(page.plot.pictures, six.pictures, strict=True):
         assert picture.image.image.shape == drawn.image.shape
     assert "<b>single head, 16 x 16</b>" in page.plot.pictures[0].title.text
@@ -220,15 +222,8 @@ def test_six_attentions_of_a_pixel_are_shown_side_by_side(
     dock.probe.click(world(viewer, -5, 12))
     assert "not on the photo" in page.text.text()
     assert not page.plot_page.isVisibleTo(page)
-
-
-def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
-    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    page = page_on_noise(dock, viewer, SINGLE)
-    page.pick_button.click()
-    # A click before the noise is known waits for it.
     dock.probe.click(world(viewer, 10, 12))
+    page.by.setCurrentIndex(page.by.findData(SINGLE))
     sentence = "Pixels (10, 12) to (13, 15), 16 tokens"
     qtbot.waitUntil(lambda: sentence in page.text.text(), timeout=60_000)
     shown = {}
@@ -243,45 +238,11 @@ def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
     # The matrix that is chosen stays from click to click.
     page.numbers.steps.setCurrentIndex(8)
     dock.probe.click(world(viewer, 20, 22))
-    assert page.numbers.steps.count() == len(shown)
     model = page.numbers.table.model()
     column = [float(model.data(model.index(row, 2))) for row in range(16)]
     assert sum(column) == pytest.approx(1, abs=1e-3)
     assert model.headerData(5, Qt.Orientation.Horizontal) == "21, 23"
     assert "Each of the columns adds up to 1: 1.000000" in page.numbers.about.text()
     assert viewer.layers["Window of a pixel: photo"].nshapes == 1
-
-
-def test_a_head_of_a_window_is_shown_in_the_numbers_of_every_matrix(
-    recorded: AttentionDock, viewer: ViewerModel, weights: str, qtbot: QtBot
-) -> None:
-    recorded.model.choose("stages.0.encoder.1", 1)
-    page = recorded.pixel
     page.pick_button.click()
-    recorded.probe.click(world(viewer, 13, 21))
-    qtbot.waitUntil(lambda: "Pixel (12, 20)" in page.text.text(), timeout=120_000)
-    expected = explorer_of(viewer, weights).steps("stages.0.encoder.1", 1, 13, 21)
-    titles = [page.numbers.steps.itemText(index) for index in range(page.numbers.steps.count())]
-    assert [title.split(" = ")[0] for title in titles] == [step.name for step in expected.steps]
-    page.numbers.steps.setCurrentIndex(page.numbers.steps.findText("A = ", MATCH_START))
-    assert "Each of the columns adds up to 1: 1.000000" in page.numbers.about.text()
-    model = page.numbers.table.model()
-    shares = next(step for step in expected.steps if step.name == "A")
-    assert model.data(model.index(2, 3)) == f"{shares.values[2, 3]:.5g}"
-    assert shares.rows is not None
-    row, column = shares.rows[2]
-    assert model.headerData(2, Qt.Orientation.Vertical) == f"{row}, {column}"
-    # The weights of the pixel lie over the photo as well, with the outline of its window.
-    assert [layer.visible for layer in map_layers(viewer)] == [False, True]
-    assert viewer.layers["Window of a pixel: photo"].nshapes >= 2
-
-
-def test_a_clicked_pixel_stays_when_another_kind_is_chosen(
-    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    page = page_on_noise(dock, viewer, SIX)
-    page.pick_button.click()
-    dock.probe.click(world(viewer, 20, 30))
-    qtbot.waitUntil(lambda: "Pixel (20, 30) is" in page.text.text(), timeout=60_000)
-    page.by.setCurrentIndex(page.by.findData(SINGLE))
-    qtbot.waitUntil(lambda: "(20, 30)" in page.text.text(), timeout=60_000)
+    assert viewer.mouse_drag_callbacks == before

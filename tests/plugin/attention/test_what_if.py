@@ -5,8 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from numpy.testing import assert_allclose
 from pytestqt.qtbot import QtBot
-from tests.plugin.attention.conftest import BUNDLED, done, photo_of
+from tests.plugin.attention.conftest import done, photo_of
+from tests.plugin.attention.made_up import BUNDLED, SHAPES
 
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.explorer import AttentionExplorer
@@ -19,7 +21,6 @@ from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.reconstruction.options import RunOptions
 
 BLOCK = "stages.0.bottleneck"
-EVERY = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}
 
 
 def reconstructor() -> Reconstructor:
@@ -51,7 +52,7 @@ def seen_of(state: WhatIf) -> list[WhatIfView]:
         ({"weights": "head silent"}, AttentionChange(silent={BLOCK: [2]})),
         (
             {"weights": "all equal"},
-            AttentionChange(equal={f"stages.0.{name}": range(n) for name, n in EVERY.items()}),
+            AttentionChange(equal={f"stages.0.{name}": range(n) for name, n in SHAPES.items()}),
         ),
     ],
 )
@@ -65,7 +66,7 @@ def test_the_spectra_are_those_of_the_network_with_the_change(
     state.pick(3, 7)
     effects = HeadEffects(reconstructor(), viewer.layers["photo"].data)
     expected = [cube[:, 3, 7] for cube in (effects.unchanged(), effects.changed(change))]
-    np.testing.assert_allclose(seen[-1].spectra, expected, atol=2e-5)
+    assert_allclose(seen[-1].spectra, expected, atol=2e-5)
     assert ("changes by 0.0%" in seen[-1].text) == (not choices)
     assert (np.ptp(seen[-1].spectra, axis=0).max() > 1e-4) == bool(choices)
 
@@ -144,25 +145,21 @@ def test_a_large_photo_is_looked_at_roughly_first_and_refined_when_nothing_else_
     assert rough.pictures[1].values.shape == seen[-1].pictures[1].values.shape == (300, 200, 3)
     fine = HeadEffects(reconstructor(), viewer.layers["photo"].data)
     exact = fine.changed(AttentionChange(temperature=8))[:, 150, 100]
-    np.testing.assert_allclose(seen[-1].spectra[1], exact, atol=2e-5)
+    assert_allclose(seen[-1].spectra[1], exact, atol=2e-5)
 
 
-@pytest.fixture
-def recorded(dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot) -> AttentionDock:
-    """A dock with a run of the bundled model over the photo of *viewer*."""
+def test_the_page_follows_the_slider_and_the_photos_that_lend_their_matrices(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
     dock.form.card = BUNDLED
     assert dock.start(recording_order, dock.form)
     done(dock, qtbot)
-    return dock
-
-
-def test_the_page_follows_the_slider_and_goes_back(recorded: AttentionDock, qtbot: QtBot) -> None:
-    page = recorded.what_if
+    page = dock.what_if
 
     def until(found: Callable[[], bool]) -> None:
         qtbot.waitUntil(found, timeout=120_000)
 
-    recorded.tabs.setCurrentWidget(page)
+    dock.tabs.setCurrentWidget(page)
     until(lambda: "changes by 0.0%" in page.text.text())
     page.temperature.setValue(page.temperature.maximum())
     until(lambda: "changes by 0.0%" not in page.text.text())
@@ -172,22 +169,16 @@ def test_the_page_follows_the_slider_and_goes_back(recorded: AttentionDock, qtbo
     assert not np.allclose(before, after, atol=1e-5)
     page.reset_button.click()
     until(lambda: "changes by 0.0%" in page.text.text())
-    recorded.tabs.setCurrentIndex(0)
+    dock.tabs.setCurrentIndex(0)
     assert not page.state.is_on
 
-
-def test_photos_lend_their_matrices_in_the_list_of_weights(
-    recorded: AttentionDock, viewer: ViewerModel
-) -> None:
-    page = recorded.what_if
     lent = np.full((20, 30, 3), (250, 60, 10), np.uint8)
     other = viewer.add_image(lent, rgb=True, name="sunset")
     own = [page.weights.itemText(index) for index in range(page.weights.count())]
     assert own[-1] == "those of sunset"
     assert "those of photo" not in own
     page.weights.setCurrentIndex(page.weights.count() - 1)
-    assert page.state.other is other
-    assert page.state.weights == "kept"
+    assert (page.state.other, page.state.weights) == (other, "kept")
     # A photo that comes or goes leaves the choice as it is.
     viewer.add_image(lent, rgb=True, name="dune")
     assert page.weights.currentText() == "those of sunset"

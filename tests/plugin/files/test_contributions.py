@@ -1,6 +1,5 @@
 """The manifest, and cubes in and out through napari."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from napari.settings import get_settings
 from npe2 import PluginManager, PluginManifest
 from npe2.manifest.utils import import_python_name
 from pytestqt.qtbot import QtBot
-from tests.plugin.conftest import make_cube
+from tests.plugin.conftest import Told, make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.base.errors import SaveError
@@ -175,7 +174,7 @@ def test_picks_that_cannot_be_opened_are_left_out_and_said(
     reason: str,
     tmp_path: Path,
     current: ViewerModel,
-    told: Callable[[], list[str]],
+    told: Told,
 ) -> None:
     cube = replace(cube_in(current.layers["cube"]), metadata={"picks": text})
     if reason != "damaged":

@@ -12,18 +12,18 @@ import pytest
 import tifffile
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image as Picture
 from pytestqt.qtbot import QtBot
-from scipy.io import savemat
-from tests.plugin.conftest import WAVELENGTHS, make_cube
-from tests.plugin.in_viewer import add_cube, cube_in
+from tests.plugin.conftest import WAVELENGTHS, Told, make_cube
+from tests.plugin.in_viewer import cube_in
 
 from napari_mst.batch.clips import write_clip
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
 from napari_mst.formats.zarr.writing import CubeClip
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.files import describing, opening, questions
+from napari_mst.plugin.files import describing, questions
 from napari_mst.plugin.files.opening import open_paths
 from napari_mst.plugin.files.preferences import prefer_own_reader
 from napari_mst.plugin.files.recognising import attend
@@ -59,9 +59,15 @@ def recognised(viewer: ViewerModel, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: recogniser.running == 0)
 
 
-@pytest.mark.parametrize("suffix", [".tif", ".npz", ".zarr"])
-@pytest.mark.parametrize("is_first", [False, True], ids=["dock-opened-later", "dock-open"])
-@pytest.mark.parametrize("open_file", [opened, opened_by_napari])
+@pytest.mark.parametrize(
+    ("suffix", "is_first", "open_file"),
+    [
+        (".tif", False, opened),  # the dock is opened later
+        (".tif", True, opened_by_napari),
+        (".npz", True, opened),
+        (".zarr", False, opened_by_napari),
+    ],
+)
 def test_a_cube_of_ours_has_its_wavelengths_picks_and_history(
     viewer: ViewerModel,
     qtbot: QtBot,
@@ -77,8 +83,8 @@ def test_a_cube_of_ours_has_its_wavelengths_picks_and_history(
     recognised(viewer, qtbot)
     found = cube_of(layer)
     assert found is not None
-    np.testing.assert_array_equal(found.data, cube.data)
-    np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS)
+    assert_array_equal(found.data, cube.data)
+    assert_array_equal(found.wavelengths, WAVELENGTHS)
     assert found.provenance == cube.provenance
     assert layer.axis_labels == ("wavelength (nm)", "y", "x")
     assert (layer.scale[0], layer.translate[0]) == (10, 400)
@@ -102,8 +108,8 @@ def test_the_cubes_of_a_clip_follow_the_frame_that_is_shown(
     for at in (2, 0):
         viewer.dims.set_point(0, 0.2 * at)
         found = cube_in(layer)
-        np.testing.assert_array_equal(found.data, frames[at].data)
-        np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS)
+        assert_array_equal(found.data, frames[at].data)
+        assert_array_equal(found.wavelengths, WAVELENGTHS)
 
 
 Offers = list[tuple[str, Callable[[], object]]]
@@ -139,8 +145,8 @@ def test_a_plain_array_that_napari_opened_becomes_a_cube_if_the_user_says_so(
     )
     accept()
     (layer,) = viewer.layers
-    np.testing.assert_array_equal(cube_in(layer).data, cube.data)
-    np.testing.assert_array_equal(cube_in(layer).wavelengths, WAVELENGTHS)
+    assert_array_equal(cube_in(layer).data, cube.data)
+    assert_array_equal(cube_in(layer).wavelengths, WAVELENGTHS)
     assert layer.axis_labels == ("wavelength (nm)", "y", "x")
 
 
@@ -166,29 +172,10 @@ def test_wavelengths_of_any_stack_can_be_said(
     monkeypatch.setattr(questions, "ask_bands", ask)
     describing.set_wavelengths()
     (layer,) = [layer for layer in viewer.layers if not layer.rgb]
-    np.testing.assert_array_equal(cube_in(layer).data, cube.data)
-    np.testing.assert_array_equal(cube_in(layer).wavelengths, WAVELENGTHS)
+    assert_array_equal(cube_in(layer).data, cube.data)
+    assert_array_equal(cube_in(layer).wavelengths, WAVELENGTHS)
     assert layer.axis_labels[0] == "wavelength (nm)"
     assert asked == [is_cube]
-
-
-def test_our_reader_asks_for_wavelengths_and_a_guessed_axis(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    numbers = np.zeros((20, 30, 12), np.float32)
-    savemat(tmp_path / "a.mat", {"data": numbers})
-    asked = []
-
-    def ask(*about: Any, is_axis_known: bool) -> questions.DescribedBands:
-        asked.append((about[2], is_axis_known))
-        return questions.DescribedBands(0, np.linspace(400, 700, 20))
-
-    monkeypatch.setattr(questions, "window", lambda: object())
-    monkeypatch.setattr(questions, "ask_bands", ask)
-    ((data, arguments, _),) = opening.open_layers(str(tmp_path / "a.mat"))
-    assert np.shape(data) == (20, 30, 12)
-    assert asked == [((20, 30, 12), False)]
-    assert arguments["axis_labels"][0] == "wavelength (nm)"
 
 
 @pytest.mark.parametrize("number", [np.int64, np.uint16, np.float64])
@@ -208,36 +195,19 @@ def test_a_photo_that_was_added_as_a_grey_stack_is_offered_in_colour(
     assert layer.scale.tolist() == [2, 3]
     photo = LayerPhoto.of(layer, viewer.dims.point).read()
     expected = Photo.from_array(PIXELS.astype(number))
-    np.testing.assert_allclose(photo.rows(0, 40, linear=True), expected.rows(0, 40, linear=True))
+    assert_allclose(photo.rows(0, 40, linear=True), expected.rows(0, 40, linear=True))
     assert len(offers) == 1
 
 
-def test_nothing_is_offered_for_arrays_that_are_no_cubes(
-    viewer: ViewerModel, tmp_path: Path, offers: Offers
+def test_several_cubes_show_the_band_that_the_first_showed_and_others_are_brought_into_view(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
 ) -> None:
-    for number, shape in enumerate([(20, 30), (4, 30, 3), (2, 5, 20, 30), (3, 20, 30)]):
-        np.save(tmp_path / f"{number}.npy", np.zeros(shape, np.uint8))
-        opened(viewer, tmp_path / f"{number}.npy")
-    attend(viewer)
-    assert offers == []
-
-
-def test_several_cubes_show_the_band_that_the_first_showed(
-    make_napari_viewer: Callable[..., ViewerModel], qtbot: QtBot, tmp_path: Path
-) -> None:
-    viewer = make_napari_viewer()
     path = write_cube(tmp_path / "cube.tif", make_cube())
     layers = [opened(viewer, path) for _ in range(3)]
     viewer.dims.set_point(0, 7)
     recognised(viewer, qtbot)
     assert viewer.dims.point[0] == 470
     assert [round(layer.world_to_data(viewer.dims.point)[0]) for layer in layers] == [7] * 3
-
-
-def test_a_cube_of_other_wavelengths_than_those_before_it_is_brought_into_view(
-    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
-) -> None:
-    add_cube(viewer, make_cube())
     infrared = replace(make_cube(), wavelengths=WAVELENGTHS + 600)
     opened(viewer, write_cube(tmp_path / "infrared.tif", infrared))
     recognised(viewer, qtbot)
@@ -266,11 +236,11 @@ def test_a_cube_of_one_band_becomes_a_cube_layer_in_its_place(
     viewer.add_image(np.zeros((4, 5)), name="above")
     recognised(viewer, qtbot)
     assert [layer.name for layer in viewer.layers] == ["one", "above"]
-    np.testing.assert_array_equal(cube_in(viewer.layers["one"]).data, one.data)
+    assert_array_equal(cube_in(viewer.layers["one"]).data, one.data)
 
 
 def test_a_damaged_cube_stays_as_napari_shows_it_and_it_is_said(
-    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, told: Callable[[], list[str]]
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, told: Told
 ) -> None:
     path = write_cube(tmp_path / "cube.tif", make_cube())
     content = bytearray(path.read_bytes())
@@ -283,19 +253,21 @@ def test_a_damaged_cube_stays_as_napari_shows_it_and_it_is_said(
     assert "is shown without its wavelengths. This needs numbers with checksum" in sentence
 
 
-def test_other_stacks_and_photos_open_as_without_us(
-    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, told: Callable[[], list[str]]
+def test_what_is_no_cube_opens_as_without_us(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, told: Told, offers: Offers
 ) -> None:
     stack = np.random.default_rng(1).random((5, 20, 30), dtype=np.float32)
     tifffile.imwrite(tmp_path / "stack.tif", stack)
     tifffile.imwrite(tmp_path / "photo.tif", PIXELS, photometric="rgb")
     np.savez(tmp_path / "stack.npz", stack)
+    for number, shape in enumerate([(20, 30), (4, 30, 3), (2, 5, 20, 30), (3, 20, 30)]):
+        np.save(tmp_path / f"{number}.npy", np.zeros(shape, np.uint8))
     attend(viewer)
-    shown = [opened(viewer, tmp_path / name) for name in ("stack.tif", "photo.tif", "stack.npz")]
+    shown = [opened(viewer, path) for path in sorted(tmp_path.iterdir()) if path.is_file()]
     recognised(viewer, qtbot)
-    assert [cube_of(layer) for layer in shown] == [None] * 3
-    assert [layer.rgb for layer in shown] == [False, True, False]
-    assert not told()
+    assert [cube_of(layer) for layer in shown] == [None] * 7
+    assert [layer.name for layer in shown if layer.rgb] == ["photo"]
+    assert (told(), offers) == ([], [])
 
 
 def turned(asked: int, path: Path) -> None:
@@ -323,9 +295,9 @@ def inverted(path: Path) -> None:
 
 Written = tuple[Callable[[Path], None], str, str]
 TURNED: list[Written] = [
-    (partial(turned, asked), name, "turned upright" if asked > 1 else "")
-    for asked in range(1, 9)
-    for name in ("photo.jpg", "photo.png", "photo.tif")
+    *((partial(turned, asked), "photo.jpg", "turned upright") for asked in range(2, 9)),
+    *((partial(turned, 6), f"photo.{suffix}", "turned upright") for suffix in ("png", "tif")),
+    (partial(turned, 1), "photo.tif", ""),
 ]
 COLOURS = "the colours of its file"
 OTHERWISE: list[Written] = [
@@ -345,7 +317,7 @@ def test_a_photo_is_the_same_in_the_window_and_in_python(
     make: Callable[[Path], None],
     name: str,
     change: str,
-    told: Callable[[], list[str]],
+    told: Told,
 ) -> None:
     make(tmp_path / name)
     attend(viewer)
@@ -355,7 +327,7 @@ def test_a_photo_is_the_same_in_the_window_and_in_python(
     def check() -> None:
         (layer,) = viewer.layers
         in_window = LayerPhoto.of(layer, viewer.dims.point).read()
-        np.testing.assert_array_equal(in_window.pixels, in_python.pixels)
+        assert_array_equal(in_window.pixels, in_python.pixels)
         assert in_window.full_scale == in_python.full_scale
 
     qtbot.waitUntil(check)
@@ -382,11 +354,11 @@ def test_all_pages_of_a_turned_photo_stand_upright(
     attend(viewer)
     layer = opened(viewer, tmp_path / "pages.tif")
     recognised(viewer, qtbot)
-    np.testing.assert_array_equal(layer.data, np.rot90(pages, -1, axes=(1, 2)))
+    assert_array_equal(layer.data, np.rot90(pages, -1, axes=(1, 2)))
 
 
 def test_files_open_as_what_they_are_whatever_they_are_called(
-    viewer: ViewerModel, tmp_path: Path, told: Callable[[], list[str]]
+    viewer: ViewerModel, tmp_path: Path, told: Told
 ) -> None:
     write_cube(tmp_path / "cube.tif", make_cube()).rename(tmp_path / "cube")
     turned(6, tmp_path / "photo.png")
@@ -403,7 +375,7 @@ def test_files_open_as_what_they_are_whatever_they_are_called(
         ("planar", (40, 50, 3), True),
         ("pages", (4, 40, 50, 3), True),
     ]
-    np.testing.assert_array_equal(cube_in(viewer.layers["cube"]).wavelengths, WAVELENGTHS)
+    assert_array_equal(cube_in(viewer.layers["cube"]).wavelengths, WAVELENGTHS)
     assert viewer.layers["photo"].source.path == str(tmp_path / "photo")
     (sentence,) = told()
     assert "beside text" in sentence

@@ -16,7 +16,6 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QThreadPool
 
 from napari_mst import Reconstructor, load_model
-from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.base.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.cube import SpectralCube
@@ -167,35 +166,22 @@ def test_listeners_of_a_job_are_let_go_of_at_its_end(qtbot: QtBot) -> None:
     assert kept() is None
 
 
-@pytest.mark.parametrize("region", [None, (2, 12, 3, 20)])
-def test_the_dock_gives_the_numbers_of_the_api(region: Rectangle | None) -> None:
+@pytest.mark.parametrize(
+    ("region", "ensemble"), [(None, False), ((2, 12, 3, 20), False), (None, True)]
+)
+def test_the_dock_gives_the_cube_of_the_api_and_records_its_attention(
+    region: Rectangle | None, ensemble: bool
+) -> None:
     records: list[AttentionRecord] = []
-    request = Request(source(region), "mstpp-srgb", RunOptions("cpu", region=region))
+    options = RunOptions("cpu", region=region, ensemble=ensemble)
+    request = Request(source(region), "mstpp-srgb", options)
     cube = reconstruct_with_previews(request, Reports(record=records.append))
-    api = Reconstructor(load_model("mstpp-srgb"), device="cpu")
+    api = Reconstructor(load_model("mstpp-srgb"), "cpu", ensemble=ensemble)
     expected = api.reconstruct(PIXELS, region=region)
     np.testing.assert_array_equal(cube.data, expected.data)
     assert cube.provenance.source_sha256 == expected.provenance.source_sha256
     (record,) = records
     assert (len(record), record.provenance) == (5, cube.provenance)
-
-
-@pytest.mark.parametrize(("region", "ensemble"), [((2, 17, 3, 20), False), (None, True)])
-def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
-    region: tuple[int, int, int, int] | None, ensemble: bool
-) -> None:
-    options = RunOptions("cpu", region=region, ensemble=ensemble)
-    records: list[AttentionRecord] = []
-    reconstruct_with_previews(
-        Request(source(region), "mstpp-srgb", options), Reports(record=records.append)
-    )
-    (record,) = records
-    api = Reconstructor(load_model("mstpp-srgb"), "cpu")
-    expected = AttentionExplorer(api, PIXELS, region=region).record()
-    for name in expected:
-        np.testing.assert_array_equal(record[name].logits, expected[name].logits)
-    assert record.provenance.region == expected.provenance.region
-    assert record.provenance.is_ensemble == ensemble
 
 
 def test_progress_is_reported_no_more_often_than_a_person_sees(qapp: object) -> None:

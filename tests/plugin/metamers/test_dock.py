@@ -1,6 +1,5 @@
 """The dock "Metamers": what a person does reaches its model, and its page is drawn."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,6 +8,7 @@ from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
+from tests.plugin.conftest import Told
 
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.metamers import dock as metamers_dock
@@ -89,9 +89,7 @@ def test_a_network_that_fails_says_so_and_the_rest_goes_on(
     assert len(dock.plot.curves.lines) == 2
 
 
-def test_a_click_on_a_cube_shows_its_pixel(
-    dock: MetamersDock, told: Callable[[], list[str]]
-) -> None:
+def test_a_click_on_a_cube_shows_its_pixel(dock: MetamersDock, told: Told) -> None:
     dock.look_at((550.0, 3.0, 4.0))
     assert dock.title.text() == "cube, row 3, column 4"
     assert not any(button.isChecked() for button in dock.chart.buttons)

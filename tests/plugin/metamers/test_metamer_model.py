@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from numpy.testing import assert_allclose
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
@@ -70,10 +71,10 @@ def test_the_slider_leads_to_the_estimate() -> None:
     model.take_estimate(model.codes, estimate)
     for end in (1.0, 7.0):
         model.slide(end)
-        np.testing.assert_allclose(model.metamer.spectrum.values, estimate.values, atol=1e-12)
+        assert_allclose(model.metamer.spectrum.values, estimate.values, atol=1e-12)
     model.slide(0.5)
     halfway = (estimate.values + model.subject.spectrum.values) / 2
-    np.testing.assert_allclose(model.metamer.spectrum.values, halfway, atol=1e-12)
+    assert_allclose(model.metamer.spectrum.values, halfway, atol=1e-12)
 
 
 def chart_viewer() -> ViewerModel:
@@ -90,9 +91,9 @@ def test_a_click_on_a_cube_takes_its_pixel_and_the_estimate_of_another_cube_ther
     subject = subject_at(viewer, (550.0, 20.0, 30.0))
     assert subject is not None
     assert subject.spectrum.name == "chart, row 20, column 30"
-    np.testing.assert_allclose(subject.spectrum.values, truth.spectrum(20, 30))
+    assert_allclose(subject.spectrum.values, truth.spectrum(20, 30))
     assert subject.estimate is not None
-    np.testing.assert_allclose(subject.estimate.values, truth.spectrum(20, 30).values / 2)
+    assert_allclose(subject.estimate.values, truth.spectrum(20, 30).values / 2)
     viewer.layers.remove("chart")
     alone = subject_at(viewer, (550.0, 20.0, 30.0))
     assert alone is not None

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.testing import assert_array_equal
 from pytestqt.qtbot import QtBot
-from qtpy.QtWidgets import QPushButton, QWidget
+from qtpy.QtWidgets import QLineEdit, QPushButton, QWidget
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, picture_in
 
@@ -18,6 +19,7 @@ from napari_mst.plugin.pictures.bar import PictureBar
 from napari_mst.plugin.pictures.comparing import SideBySideView, Wiper
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.viewer.bands import Bands
+from napari_mst.plugin.viewer.layers import put_cube
 from napari_mst.plugin.viewer.sharing import picture_choices
 
 pytestmark = pytest.mark.usefixtures("as_pictures")
@@ -78,19 +80,15 @@ def test_the_picture_is_rendered_under_a_light_and_back(
     bar: PictureBar, cube_viewer: ViewerModel
 ) -> None:
     picture = picture_in(cube_viewer)
+    titles = [action.text() for action in bar.lights.actions()]
+    assert titles[1:] == ["D65", "A", "LED-B3", "More", titles[-1]]
     bar.band.click()
     bar.render_under("A")
     assert picture.visible
-    np.testing.assert_array_equal(picture.data, make_cube().render("A"))
+    assert_array_equal(picture.data, make_cube().render("A"))
     assert bar.picture.toolTip().endswith("\nCIE colour, A")
     bar.lights.actions()[0].trigger()
-    np.testing.assert_array_equal(picture.data, make_cube().composite())
-
-
-def test_three_lights_are_at_hand_and_the_others_under_more(bar: PictureBar) -> None:
-    titles = [action.text() for action in bar.lights.actions()]
-    assert titles[1:5] == ["D65", "A", "LED-B3", "More"]
-    assert len(titles) == 6
+    assert_array_equal(picture.data, make_cube().composite())
 
 
 def test_the_choices_for_a_cube_are_said_and_stay_with_it(
@@ -106,45 +104,49 @@ def test_the_choices_for_a_cube_are_said_and_stay_with_it(
     composer.look_at(second)
     bar.refresh()
     assert (bar.picture.text(), pressed(bar)) == ("Picture", ["Picture"])
-    np.testing.assert_array_equal(picture_in(cube_viewer, second).data, make_cube().composite())
+    assert_array_equal(picture_in(cube_viewer, second).data, make_cube().composite())
 
 
 def test_the_light_of_the_preferences_and_the_contrast_hold_in_the_next_session(
-    bar: PictureBar,
+    bar: PictureBar, cube_viewer: ViewerModel
 ) -> None:
-    contrast, _ = bar.more.actions()
+    contrast, tint = bar.more.actions()
+    assert (contrast.isChecked(), tint.isChecked()) == (True, False)
     contrast.trigger()
+    Bands.of(cube_viewer).is_tinted = True
+    bar.refresh()
+    assert (contrast.isChecked(), tint.isChecked()) == (False, True)
     picture_choices().light = "A"
     later = ViewerModel()
     assert not Bands.of(later).is_own
     composer = Composer.of(later)
     composer.look_at(add_cube(later, make_cube()))
-    np.testing.assert_array_equal(picture_in(later).data, make_cube().render("A"))
+    assert_array_equal(picture_in(later).data, make_cube().render("A"))
     # A cube without wavelengths has no colours under a light: it gets the best ones it has.
     bands = SpectralCube(make_cube().data, np.arange(31.0), unit=BAND_INDEX)
     layer = add_cube(later, bands, "bands")
     composer.look_at(layer)
     later.layers.selection.active = layer
-    np.testing.assert_array_equal(picture_in(later).data, bands.composite())
+    assert_array_equal(picture_in(later).data, bands.composite())
 
 
-def test_the_switches_of_the_bands_are_those_of_the_viewer(
-    bar: PictureBar, cube_viewer: ViewerModel
-) -> None:
-    assert [entry.isChecked() for entry in bar.more.actions()] == [True, False]
-    Bands.of(cube_viewer).is_own = False
-    Bands.of(cube_viewer).is_tinted = True
-    bar.refresh()
-    assert [entry.isChecked() for entry in bar.more.actions()] == [False, True]
-
-
-def test_the_bar_lies_on_the_image_of_a_window(
+def test_the_bar_lies_on_the_image_of_a_window_whose_slider_shows_the_whole_wavelength(
     make_napari_viewer: Callable[..., napari.Viewer], qtbot: QtBot
 ) -> None:
     viewer = make_napari_viewer(show=True, strict_qt="raise")
     attend(viewer)
-    bar = viewer.window.main_menu.parentWidget().findChild(PictureBar)
+    main = viewer.window.main_menu.parentWidget()
+    bar = main.findChild(PictureBar)
+    # As a TIFF: a plain stack, which is known to be a cube when its sliders are there.
+    layer = viewer.add_image(make_cube().data)
+    (label,) = [one for one in main.findChildren(QLineEdit, "axis_label") if one.isVisible()]
+    qtbot.waitUntil(lambda: label.width() > 0)
     assert bar.isHidden()
+    put_cube(layer, make_cube().data, make_cube().to_layer_data("cube")[1])
+    viewer.dims.set_point(0, 550)
+    needed = label.fontMetrics().horizontalAdvance("550 nm")
+    qtbot.waitUntil(lambda: label.text() == "550 nm" and label.width() > needed)
+    viewer.layers.clear()
     add_cube(viewer, make_cube())
     qtbot.waitUntil(bar.isVisible)
     qtbot.waitUntil(bar.picture.isChecked)

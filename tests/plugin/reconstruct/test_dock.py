@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.testing import assert_allclose, assert_array_equal
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
@@ -40,7 +41,8 @@ from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(desk: Desk) -> None:
     desk.photo.scale, desk.photo.translate = (2, 3), (5, 6)
-    assert desk.dock.run_button.isEnabled()
+    save = desk.dock.save_button
+    assert (save.isEnabled(), "no cube yet" in save.toolTip()) == (False, True)
     desk.job.gate.set()
     desk.dock.run_button.click()
     desk.waits_for(layers=2)
@@ -51,7 +53,7 @@ def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(desk: Desk) ->
     assert cube_in(layer).provenance.model == "fake"
     assert re.fullmatch(r"Done in [\d.]+ s\.", desk.text)
     assert desk.dock.details.text() == "Computed on cpu (no GPU was found)."
-    assert desk.dock.run_button.isEnabled()
+    assert (save.isEnabled(), "no cube yet" in save.toolTip()) == (True, False)
 
 
 def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm(
@@ -122,10 +124,16 @@ def test_what_another_dock_does_and_what_is_over_is_not_told(desk: Desk) -> None
     assert "went wrong" in workspace.state.text
     assert desk.text == "Ready for cpu: no GPU was found."
     desk.run()
+    desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
     assert desk.text.startswith("Done in ")
+    # How a run ended is said of its photo alone.
+    desk.widgets["photo"].setCurrentText("other")
+    desk.photo.name = "renamed"
+    assert desk.text.startswith("Ready for cpu")
     desk.viewer.layers.clear()
     assert "Open a photo first" in desk.text
     assert desk.dock.more.isHidden()
+    assert not desk.dock.run_button.isEnabled()
 
 
 def test_the_names_of_photos_are_read_whole(desk: Desk) -> None:
@@ -137,28 +145,15 @@ def test_the_names_of_photos_are_read_whole(desk: Desk) -> None:
     box.hidePopup()
 
 
-def test_how_a_run_ended_is_said_of_its_photo_alone(desk: Desk) -> None:
-    desk.run()
-    desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
-    assert desk.text.startswith("Done in ")
-    desk.widgets["photo"].setCurrentText("other")
-    desk.photo.name = "renamed"
-    assert desk.text.startswith("Ready for cpu")
-
-
-def test_the_sentence_is_as_high_as_its_lines(desk: Desk) -> None:
-    desk.dock.resize(300, 400)
-    desk.dock.text.setText("a word " * 40)
-    high = desk.dock.text.height()
-    desk.dock.text.setText("a word")
-    assert desk.dock.text.minimumHeight() < high / 3
-
-
-def test_the_description_of_a_model_is_never_cut(desk: Desk) -> None:
+def test_text_is_as_high_as_its_lines(desk: Desk) -> None:
+    text = desk.dock.text
+    text.setText("a word " * 40)
     for width in (500, 220):
-        desk.dock.resize(width, 100)
-        about = desk.dock.rows.about
-        assert about.minimumHeight() >= about.heightForWidth(about.width()) > 0
+        desk.dock.resize(width, 400)
+        assert text.minimumHeight() >= text.heightForWidth(text.width()) > 0
+    high = text.minimumHeight()
+    text.setText("a word")
+    assert text.minimumHeight() < high / 3
 
 
 def enabled(dock: ReconstructDock) -> tuple[bool, bool]:
@@ -187,30 +182,17 @@ def test_the_wheel_scrolls_the_page_and_changes_no_choice_that_was_not_clicked(d
         assert desk.form.card == card
 
 
-def test_save_is_grey_until_there_is_a_cube(desk: Desk) -> None:
-    save = desk.dock.save_button
-    assert (save.isEnabled(), "no cube yet" in save.toolTip()) == (False, True)
-    desk.run()
-    assert (save.isEnabled(), "no cube yet" in save.toolTip()) == (True, False)
-
-
 def test_a_running_job_shows_its_progress_and_can_only_be_cancelled(desk: Desk) -> None:
-    desk.dock.run()
-    desk.qtbot.waitUntil(lambda: desk.dock.bar.progress.value() == 250)
-    assert " s left" in desk.dock.bar.progress.format()
-    assert enabled(desk.dock) == (False, True)
-    desk.dock.bar.cancel_button.click()
-    desk.qtbot.waitUntil(lambda: desk.text == "Cancelled.")
-    assert enabled(desk.dock) == (True, False)
-
-
-def test_a_dock_that_is_opened_again_finds_the_running_job(desk: Desk) -> None:
     desk.dock.run()
     desk.dock.hide()
     desk.qtbot.waitUntil(lambda: desk.dock.workspace.state.fraction == 0.25)
     desk.dock.show()
     assert desk.dock.bar.progress.value() == 250
-    desk.finish()
+    assert " s left" in desk.dock.bar.progress.format()
+    assert enabled(desk.dock) == (False, True)
+    desk.dock.bar.cancel_button.click()
+    desk.qtbot.waitUntil(lambda: desk.text == "Cancelled.")
+    assert enabled(desk.dock) == (True, False)
 
 
 def test_photos_are_the_image_layers_that_are_no_cubes(desk: Desk) -> None:
@@ -224,9 +206,6 @@ def test_photos_are_the_image_layers_that_are_no_cubes(desk: Desk) -> None:
     assert (names(), box.currentText()) == (["grey", "photo"], "photo")
     desk.photo.name = "renamed"
     assert names() == ["grey", "renamed"]
-    desk.viewer.layers.clear()
-    assert not desk.dock.run_button.isEnabled()
-    assert "Open a photo first" in desk.text
 
 
 def test_a_model_without_bundled_weights_asks_for_a_file(desk: Desk) -> None:
@@ -238,13 +217,6 @@ def test_a_model_without_bundled_weights_asks_for_a_file(desk: Desk) -> None:
     # As docs/train.md and docs/own_network.md call it.
     assert desk.widgets["card"].currentText() == "Weights file ..."
     assert "31 bands, 400-700 nm" in desk.dock.rows.about.toolTip()
-
-
-def test_correction_can_be_switched_off(desk: Desk) -> None:
-    desk.widgets["correct_colour"].click()
-    desk.run()
-    assert desk.names == ["photo", "photo (fake)"]
-    assert cube_in(desk.viewer.layers[1]).colour_error is None
 
 
 def test_colours_are_asked_for_where_white_is_far_off_or_the_settings_are_open(desk: Desk) -> None:
@@ -297,7 +269,7 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(desk: De
         photo.data[..., 0], scale=(2, 3), translate=(5, 6), rotate=20, shear=[0.1], name="photo"
     )
     layer = begin_with_preview(desk)
-    np.testing.assert_allclose(corners(layer), corners(grey), atol=1e-9)
+    assert_allclose(corners(layer), corners(grey), atol=1e-9)
     picks.pin(viewer, layer.data_to_world((0, 2, 4)))
     before = picks_in(viewer).data.copy()
     layer.contrast_limits, layer.opacity = (0.1, 0.2), 0.5
@@ -307,8 +279,8 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(desk: De
     assert layer in viewer.layers
     assert (layer.name, layer.data.shape) == ("photo (fake)", (31, 20, 30))
     assert not cube_in(layer).provenance.is_preview
-    np.testing.assert_allclose(corners(layer), corners(grey), atol=1e-9)
-    np.testing.assert_array_equal(picks_in(viewer).data, before)
+    assert_allclose(corners(layer), corners(grey), atol=1e-9)
+    assert_array_equal(picks_in(viewer).data, before)
     pixels, _ = picks.pixels_of(picks_in(viewer), layer)
     # The centre of the preview's pixel is between these two.
     assert pixels.tolist() in ([[9, 13]], [[10, 13]])
@@ -361,7 +333,7 @@ def test_a_drawn_rectangle_is_reconstructed_where_it_lies(desk: Desk) -> None:
     desk.run()
     layer = viewer.layers["photo (fake) [4:13, 7:30]"]
     assert layer.data.shape == (31, 9, 23)
-    np.testing.assert_allclose(layer.data_to_world((0, 0, 0))[-2:], photo.data_to_world((4, 7)))
+    assert_allclose(layer.data_to_world((0, 0, 0))[-2:], photo.data_to_world((4, 7)))
 
 
 def test_what_is_on_the_screen_is_reconstructed(desk: Desk) -> None:
@@ -373,18 +345,21 @@ def test_what_is_on_the_screen_is_reconstructed(desk: Desk) -> None:
     assert desk.refuses("found none of it")
 
 
-def test_the_row_asks_for_denoising_and_the_title_says_so(desk: Desk) -> None:
-    row = desk.widgets["denoise"]
-    for typed, title in (
-        ("auto", ""),
-        ("off", "; changed: Denoise"),
-        ("0.7", "; changed: Denoise"),
-        ("0.7, I think", "; changed: Denoise"),
+def test_rows_tell_the_next_run_and_the_title_says_what_is_changed(desk: Desk) -> None:
+    row, memory = desk.widgets["denoise"], desk.widgets["memory"]
+    assert memory.text() == "automatic"
+    for typed, gigabytes, title in (
+        ("auto", 0, ""),
+        ("off", 0, "; changed: Denoise"),
+        ("0.7", 0, "; changed: Denoise"),
+        ("0.7, I think", 1.5, "; changed: Memory, Denoise"),
     ):
         row.setEditText(typed)
+        memory.setValue(gigabytes)
         assert desk.dock.rows.settings.button.text() == f"Settings{title}"
         desk.run()
     assert [options.denoise for options in desk.job.options] == ["auto", "off", 0.7, 0.7]
+    assert [options.memory for options in desk.job.options] == [*[None] * 3, 1_500_000_000]
     assert remembered().denoise == "0.7"
 
 
@@ -399,15 +374,6 @@ def test_a_preference_that_means_nothing_is_refused_in_words(desk: Desk) -> None
         remembered().denoise = text
         assert desk.form.options.denoise == 2
     assert "needs auto, off or a number above 0" in desk.told()[-1]
-
-
-def test_memory_is_that_of_the_dock_and_automatic_at_first(desk: Desk) -> None:
-    box = desk.widgets["memory"]
-    assert box.text() == "automatic"
-    for memory in (0, 1.5):
-        box.setValue(memory)
-        desk.run()
-    assert [options.memory for options in desk.job.options] == [None, 1_500_000_000]
 
 
 CPU = DeviceChoice("cpu", "the processor")

@@ -4,13 +4,13 @@ import re
 import weakref
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.testing import assert_allclose, assert_array_equal
 from pytestqt.qtbot import QtBot
 from qtpy.QtWidgets import QFormLayout
 from tests.plugin.in_viewer import add_cube
@@ -60,7 +60,7 @@ from napari_mst.plugin.reconstruct.requests import (
     resolve,
     search_order,
 )
-from napari_mst.plugin.reconstruct.sections import FindingRows, show_attention
+from napari_mst.plugin.reconstruct.sections import FindingRows
 from napari_mst.plugin.spectra.layer_rows import region_layers
 from napari_mst.plugin.spectra.marking import grey
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
@@ -134,7 +134,7 @@ def done(order: Request, viewer: ViewerModel) -> Any:
     return finding
 
 
-def test_grey_patch_tells_the_capture_of_the_next_run(
+def test_grey_patch_tells_the_acquisition_of_the_next_run(
     viewer: ViewerModel, sensor_form: ReconstructionForm
 ) -> None:
     form = sensor_form
@@ -145,6 +145,9 @@ def test_grey_patch_tells_the_capture_of_the_next_run(
     assert finding.acquisition == expected
     assert "illuminant A" in finding.text
     assert next_run(form, viewer).options.acquisition == expected
+    # It goes with its photo.
+    form.photo = weakref.ref(viewer.add_image(sensor_values("D65"), rgb=True))
+    assert not form.finding
 
 
 def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_patches(
@@ -164,7 +167,7 @@ def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_pat
         frame._data_view.edit(0, np.array(CORNERS))
         frame.refresh()
         assert form.corners == CORNERS
-        np.testing.assert_allclose(squares.data, Chart(CORNERS).centres)
+        assert_allclose(squares.data, Chart(CORNERS).centres)
     finding = done(chart_order(form, viewer), viewer)
     assert finding.calibration is not None
     assert finding.calibration.means.after < 0.3 * finding.calibration.means.before
@@ -173,7 +176,7 @@ def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_pat
     assert finding.details == finding.calibration.table()
     photo = Photo.from_array(layer.data)
     expected = calibrate(photo, Chart(CORNERS)).corrected(photo)
-    np.testing.assert_array_equal(next_run(form, viewer).read().pixels, expected.pixels)
+    assert_array_equal(next_run(form, viewer).read().pixels, expected.pixels)
     form.forget()
     assert list(viewer.layers) == [layer]
 
@@ -220,9 +223,9 @@ def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
     expected = white_balance(plain).corrected(plain)
     # Seen before the run, over the photo; it is no photo to run itself.
     photo, preview = viewer.layers
-    np.testing.assert_allclose(np.moveaxis(preview.data, -1, 0), expected.pixels, atol=1e-5)
+    assert_allclose(np.moveaxis(preview.data, -1, 0), expected.pixels, atol=1e-5)
     assert photo_layers(viewer) == [photo]
-    np.testing.assert_array_equal(next_run(form, viewer).read().pixels, expected.pixels)
+    assert_array_equal(next_run(form, viewer).read().pixels, expected.pixels)
     assert next_run(form, viewer).read().assumptions == expected.assumptions
     form.correct_white(False)
     assert list(viewer.layers) == [photo]
@@ -280,7 +283,7 @@ def test_the_colours_of_a_raw_photo_are_seen_before_its_run(viewer: ViewerModel)
     assert photo_layers(viewer) == [photo] == [layer]
     wall = preview.data[3:8, 4:12].mean((0, 1))
     # The wall reflects 30 %, and is the same grey in all channels.
-    np.testing.assert_allclose(wall, linear_to_srgb(np.array(0.3)), atol=0.04)
+    assert_allclose(wall, linear_to_srgb(np.array(0.3)), atol=0.04)
     form.forget()
     assert list(viewer.layers) == [layer]
 
@@ -295,10 +298,11 @@ def test_what_is_no_chart_is_refused_and_nothing_is_kept(viewer: ViewerModel) ->
     assert (form.finding, form.corners) == (NOTHING, CORNERS)
 
 
-def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
-    viewer: ViewerModel, sensor_form: ReconstructionForm
+def test_light_is_estimated_with_candidates_that_are_taken_by_their_buttons(
+    viewer: ViewerModel, sensor_form: ReconstructionForm, qtbot: QtBot
 ) -> None:
-    form = sensor_form
+    form, photo = sensor_form, viewer.layers[0]
+    photo.scale, photo.translate = (2, 2), (10, 0)
     form.camera = ""
     with pytest.raises(PhotoError, match=re.escape(NO_CAMERA)):
         light_order(form, viewer)
@@ -308,9 +312,24 @@ def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
     assert sum(one.probability for one in finding.light.candidates) <= 1 + 1e-9
     assert finding.acquisition is None
     form.finding = finding
-    assert next_run(form, viewer).options.acquisition == Acquisition(
-        CAMERA, ESTIMATED, balance=OF_SENSOR
-    )
+    acquisition = Acquisition(CAMERA, ESTIMATED, balance=OF_SENSOR)
+    assert next_run(form, viewer).options.acquisition == acquisition
+    rows = FindingRows(form, viewer)
+    qtbot.addWidget(rows)
+    rows.draw()
+    names = [candidate.name for candidate in finding.light.candidates]
+    assert rows.lights.rowCount() == len(names)
+    for row, name in enumerate(names):
+        rows.lights.itemAt(row, QFormLayout.ItemRole.LabelRole).widget().click()
+        assert form.illuminant == name
+    for _ in range(2):
+        rows.seen.click()
+        _, layer = viewer.layers
+        # What told the light lies on the photo.
+        assert_array_equal(layer.data, finding.light.attention_map)
+        edges = [layer.data_to_world(np.array(at) - 0.5) for at in ((0, 0), layer.data.shape)]
+        assert_allclose(edges, [(9, -1), (169, 199)])
+    assert layer not in photo_layers(viewer)
 
 
 def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
@@ -336,7 +355,7 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
     model.references.mark(model.finish().entries[:1], tile)
     references = acquisition_of(ESTIMATED).references
     assert [*references] == [(5, 8)]
-    np.testing.assert_array_equal(np.asarray(references[5, 8].values), tile.values)  # type: ignore[union-attr]
+    assert_array_equal(np.asarray(references[5, 8].values), tile.values)  # type: ignore[union-attr]
     finding = done(light_order(form, viewer), viewer)
     seen = Photo.from_array(photo.data, encoding="linear")
     assert finding.light.illuminant == estimate_light(seen, CAMERA, references).illuminant
@@ -349,23 +368,6 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
         layer = viewer.add_image(pixels, rgb=True, name=name)
         form.photo = weakref.ref(layer)
         assert (layer.name, acquisition_of(ESTIMATED).references) == (name, {})
-
-
-def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(
-    viewer: ViewerModel, sensor_form: ReconstructionForm, qtbot: QtBot
-) -> None:
-    finding = done(light_order(sensor_form, viewer), viewer)
-    rows = FindingRows(sensor_form, viewer)
-    qtbot.addWidget(rows)
-    rows.draw()
-    assert finding.light is not None
-    names = [candidate.name for candidate in finding.light.candidates]
-    assert rows.lights.rowCount() == len(names)
-    for row, name in enumerate(names):
-        rows.lights.itemAt(row, QFormLayout.ItemRole.LabelRole).widget().click()
-        assert sensor_form.illuminant == name
-    rows.seen.click()
-    np.testing.assert_array_equal(viewer.layers[-1].data, finding.light.attention_map)
 
 
 def test_estimate_is_the_light_of_photos_that_show_it_unless_one_is_named(
@@ -388,13 +390,6 @@ def test_estimate_is_the_light_of_photos_that_show_it_unless_one_is_named(
     assert form.illuminant == "D50"
 
 
-def test_finding_goes_with_its_photo(viewer: ViewerModel, sensor_form: ReconstructionForm) -> None:
-    done(patch_order(sensor_form, viewer, (5, 8)), viewer)
-    assert sensor_form.finding
-    sensor_form.photo = weakref.ref(viewer.add_image(sensor_values("D65"), rgb=True))
-    assert not sensor_form.finding
-
-
 def test_a_click_is_taken_once_and_asking_again_begins_anew(viewer: ViewerModel) -> None:
     layer = viewer.add_image(codes_of_srgb(), rgb=True, scale=(2, 2), translate=(10, 0))
     marks = shared(viewer, Marks, form_with(layer, SRGB))
@@ -410,18 +405,6 @@ def test_a_click_is_taken_once_and_asking_again_begins_anew(viewer: ViewerModel)
     assert len(taken) == 1
     marks.clear()
     assert list(viewer.layers) == [layer]
-
-
-def test_attention_that_told_the_light_lies_on_the_photo(viewer: ViewerModel) -> None:
-    photo = viewer.add_image(sensor_values("A"), rgb=True, scale=(2, 2), translate=(10, 0))
-    light: Any = SimpleNamespace(attention_map=np.random.default_rng(0).random((4, 4)))
-    for _ in range(2):
-        show_attention(viewer, photo, light)
-    _, layer = viewer.layers
-    np.testing.assert_array_equal(layer.data, light.attention_map)
-    edges = (layer.data_to_world((-0.5, -0.5)), layer.data_to_world((3.5, 3.5)))
-    np.testing.assert_allclose(edges, [(9, -1), (169, 199)])
-    assert layer not in photo_layers(viewer)
 
 
 def test_one_tick_takes_the_model_for_exact_colours(viewer: ViewerModel) -> None:

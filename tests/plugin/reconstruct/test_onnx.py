@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from numpy.testing import assert_array_equal
 from tests.plugin.conftest import Desk
 
 from napari_mst import Reconstructor, load_model
@@ -54,8 +55,8 @@ def test_a_file_without_a_card_runs_with_what_a_person_says(
         card["wavelengths"] = CARD.wavelengths
     model = load_model(path, **card)
     expected = Reconstructor(model, "cpu").reconstruct(PHOTO)
-    np.testing.assert_array_equal(cube.data, expected.data)
-    np.testing.assert_array_equal(cube.wavelengths, expected.wavelengths)
+    assert_array_equal(cube.data, expected.data)
+    assert_array_equal(cube.wavelengths, expected.wavelengths)
     assert cube.has_wavelengths == bool(typed)
 
 
@@ -68,7 +69,7 @@ def test_a_file_without_a_card_is_refused_until_it_is_said_what_it_takes(tmp_pat
     with pytest.raises(CubeError, match="Expected 5 wavelengths, got 2"):
         reconstructed(path, "400, 500", "srgb")
     path.write_bytes(u_shape(CARD))
-    np.testing.assert_array_equal(reconstructed(path).wavelengths, CARD.wavelengths)
+    assert_array_equal(reconstructed(path).wavelengths, CARD.wavelengths)
 
 
 def test_the_rows_are_there_for_onnx_files_and_forget_what_was_said_of_another(desk: Desk) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 from napari.components import ViewerModel
+from numpy.testing import assert_allclose
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from qtpy.QtGui import QDragEnterEvent, QDropEvent
@@ -22,7 +22,6 @@ from qtpy.QtWidgets import (
     QInputDialog,
 )
 from tests.plugin.conftest import make_cube
-from tests.plugin.in_viewer import add_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
 from napari_mst.analysis.library import colour_checker, write_spectra
@@ -31,19 +30,18 @@ from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.model_dock import MapsDock, ModelDock
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import Marker
-from napari_mst.plugin.viewer.layers import go_to
 
 
 def test_the_live_curve_is_the_spectrum_under_the_mouse(desk: Desk) -> None:
     desk.hover(4, 7)
     desk.lines()
-    np.testing.assert_allclose(desk.live(), [make_cube().data[:, 4, 7]])
+    assert_allclose(desk.live(), [make_cube().data[:, 4, 7]])
     assert desk.dock.text.text() == "row 4, column 7"
     desk.choose("pick", "5 x 5 pixels")
     desk.hover(4, 7)
     desk.lines()
     mean = make_cube().data[:, 2:7, 5:10].astype(float).mean(axis=(1, 2))
-    np.testing.assert_allclose(desk.live(), [mean])
+    assert_allclose(desk.live(), [mean])
     assert desk.dock.text.text() == "row 4, column 7, mean of 25 pixels"
     desk.hover(40, 7)
     desk.lines()
@@ -68,35 +66,29 @@ def test_many_moves_of_the_mouse_are_drawn_at_most_once_an_interval(
     assert len(reads) == 1
 
 
-def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
-    viewer = ViewerModel()
-    dock = SpectraDock(viewer)
-    qtbot.addWidget(dock)
-    dock.show()
-
-    def told() -> tuple[bool, str]:
-        Desk(dock, viewer, qtbot).lines()
-        return dock.plot.band.isVisible(), dock.plot.band.label.toPlainText()
-
-    for wavelength in (550, 400):
-        go_to(viewer, add_cube(viewer, make_cube()), wavelength)
-        assert told() == (True, f"{wavelength} nm")
-        viewer.layers.clear()
-        assert not told()[0]
-        dock.plot.set_guides(None, 600)
-        assert dock.plot.cursor.label.toPlainText() == "600 nm"
-
-
-@pytest.mark.parametrize("wavelength", [400, 700])
-def test_the_label_of_the_first_and_the_last_band_is_not_cut_off(
-    desk: Desk, wavelength: int
+def test_the_line_of_the_band_tells_its_wavelength_follows_the_slider_and_drags_it(
+    desk: Desk,
 ) -> None:
-    desk.viewer.dims.set_point(0, wavelength)
+    plot, viewer = desk.dock.plot, desk.viewer
+    for wavelength in (620, 400, 700):
+        viewer.dims.set_point(0, wavelength)
+        desk.lines()
+        assert (plot.band.value(), plot.band.label.toPlainText()) == (
+            wavelength,
+            f"{wavelength} nm",
+        )
+        plot.grab()  # pyqtgraph puts a label in its place when it is drawn
+        label = plot.band.label.sceneBoundingRect()
+        assert plot.guides.sceneBoundingRect().adjusted(-1, -1, 1, 1).contains(label)
+    plot.band_dragged.emit(473.0)
+    assert viewer.dims.point[0] == 470
+    plot.cursor_moved.emit(412.0)
+    assert desk.model.snapshot.cursor == 412
+    viewer.layers.clear()
     desk.lines()
-    plot = desk.dock.plot
-    plot.grab()  # pyqtgraph puts a label in its place when it is drawn
-    label = plot.band.label.sceneBoundingRect()
-    assert plot.guides.sceneBoundingRect().adjusted(-1, -1, 1, 1).contains(label)
+    assert not plot.band.isVisible()
+    plot.set_guides(None, 600)
+    assert plot.cursor.label.toPlainText() == "600 nm"
 
 
 def test_no_menu_is_long_or_says_the_same_twice_and_what_is_grey_says_why(desk: Desk) -> None:
@@ -128,30 +120,6 @@ def test_a_page_has_at_most_ten_controls(
     # Headers and spin buttons are parts of the table and of the number.
     controls = [part for part in parts if not isinstance(part.parent(), QAbstractItemView)]
     assert 1 < len(controls) <= 10
-
-
-def test_the_line_follows_the_slider_and_drags_it(desk: Desk) -> None:
-    desk.lines()
-    desk.viewer.dims.set_point(0, 620)
-    assert desk.dock.plot.band.value() == 620
-    desk.dock.plot.band_dragged.emit(473.0)
-    assert desk.viewer.dims.point[0] == 470
-
-
-def test_values_are_read_at_the_cursor_and_else_at_the_band_that_is_shown(desk: Desk) -> None:
-    desk.viewer.dims.set_point(0, 620)
-    desk.pin(4, 7)
-    desk.lines()
-    model, data = desk.dock.table_model, make_cube().data
-
-    def said() -> tuple[object, object]:
-        return model.headerData(3, Qt.Orientation.Horizontal), model.data(model.index(0, 3))
-
-    assert said() == ("620 nm", f"{data[22, 4, 7]:.4f}")
-    desk.dock.plot.cursor_moved.emit(412.0)
-    assert said() == ("410 nm", f"{data[1, 4, 7]:.4f}")
-    desk.dock.plot.cursor_moved.emit(None)
-    assert said()[0] == "620 nm"
 
 
 def test_the_axis_of_values_rests_while_the_mouse_moves(desk: Desk) -> None:
@@ -211,15 +179,6 @@ def test_nothing_of_a_hidden_dock_holds_a_cube(desk: Desk) -> None:
     desk.qtbot.waitUntil(lambda: not gc.collect() and data() is None)
 
 
-def test_what_was_opened_is_told_until_something_is_pinned(desk: Desk) -> None:
-    desk.model.open_spectra(colour_checker()[:2])
-    desk.lines()
-    assert desk.dock.text.text() == "0 put back on the image, 2 only drawn."
-    desk.pin(4, 7)
-    desk.lines()
-    assert desk.dock.text.text().startswith("Move over a cube")
-
-
 def test_a_wavelength_that_is_dragged_can_be_typed_after_a_double_click(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,4 +214,8 @@ def test_spectra_of_a_file_that_is_dropped_on_the_plot_are_drawn(
     assert over.isAccepted()
     QApplication.sendEvent(desk.dock.plot.viewport(), QDropEvent(QPointF(5, 5), *flags))
     assert len(desk.lines()) == 24
-    assert desk.model.snapshot.text == "0 put back on the image, 24 only drawn."
+    # Told until something is pinned.
+    assert desk.dock.text.text() == "0 put back on the image, 24 only drawn."
+    desk.pin(4, 7)
+    desk.lines()
+    assert desk.dock.text.text().startswith("Move over a cube")

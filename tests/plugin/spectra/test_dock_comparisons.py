@@ -1,22 +1,17 @@
 """Curves beside each other in the spectra dock: cubes, a reference, a library, ways to show."""
 
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QColor
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, cube_in
 from tests.plugin.spectra.probe import SQUARE, Desk, entries
 
 from napari_mst.analysis.library import colour_checker
-from napari_mst.analysis.transforms import normalised, transformed
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.spectra.drawn_curves import pen
-from napari_mst.plugin.spectra.rows import spectra_of
 
 
 def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(desk: Desk) -> None:
@@ -25,7 +20,7 @@ def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(des
     desk.pin(4, 7)
     first, second = desk.lines()
     assert (first.style, second.style, first.spectrum.colour) == (0, 1, second.spectrum.colour)
-    np.testing.assert_allclose(
+    assert_allclose(
         [first.spectrum.values, second.spectrum.values], [data[:, 4, 7], data[:, 2, 7] + 1]
     )
     desk.viewer.layers.selection.active = other
@@ -37,26 +32,6 @@ def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(des
     desk.hover(1, 7)
     desk.lines()
     assert desk.live() == []
-
-
-@pytest.mark.parametrize(
-    ("title", "expected"),
-    [
-        ("Normalised to area", lambda spectrum: normalised(spectrum, "area")),
-        ("Normalised to maximum", lambda spectrum: normalised(spectrum, "maximum")),
-        ("First derivative", partial(transformed, way="first derivative")),
-        ("Continuum removed", partial(transformed, way="continuum removed")),
-    ],
-)
-def test_curves_are_shown_in_the_chosen_way_and_kept_as_measured(
-    desk: Desk, title: str, expected: Any
-) -> None:
-    desk.pin(4, 7)
-    desk.choose("view", title)
-    (line,) = desk.lines()
-    (measured,) = spectra_of(desk.model.entries)
-    np.testing.assert_allclose(measured.values, make_cube().data[:, 4, 7])
-    np.testing.assert_allclose(line.spectrum.values, expected(measured).values)
 
 
 def test_a_reference_cube_gives_scores(desk: Desk) -> None:
@@ -79,7 +54,8 @@ def test_a_reference_cube_gives_scores(desk: Desk) -> None:
     header = [
         model.headerData(column, Qt.Orientation.Horizontal) for column in range(model.columnCount())
     ]
-    assert header[4:] == ["RMSE", "MRAE", "SAM"]
+    assert header[3:] == ["550 nm", "RMSE", "MRAE", "SAM"]
+    assert model.data(model.index(0, 3)) == f"{make_cube().data[15, 4, 7]:.4f}"
     assert [model.data(model.index(row, 4)) for row in range(2)] == ["1.0000", "1.0000"]
     desk.viewer.layers.remove(other)
     desk.lines()
@@ -115,21 +91,10 @@ def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(desk: Desk) -> N
     desk.model.open_spectra([short])
     desk.choose("view", "First derivative")
     (line,) = desk.lines()
-    np.testing.assert_array_equal(line.spectrum.values, short.values)
+    assert_array_equal(line.spectrum.values, short.values)
     assert " ".join(desk.model.snapshot.notes).startswith(
         "Drawn as measured: This needs 2 or more bands to fit parabolas to, but found 1"
     )
     desk.choose("view", "As it is")
     desk.lines()
     assert " ".join(desk.model.snapshot.notes) == ""
-
-
-def test_the_first_cube_is_drawn_solid_and_each_other_dashed_pinned_and_live(desk: Desk) -> None:
-    desk.second_cube()
-    desk.hover(4, 7)
-    desk.lines()
-    assert [line.style for line in desk.dock.plot.live.lines] == [0, 1]
-    drawn = [pen(QColor("red"), style, 2).style() for style in range(4)]
-    solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.CustomDashLine
-    assert drawn == [solid, dashed, dashed, dashed]
-    assert len({tuple(pen(QColor("red"), style, 2).dashPattern()) for style in range(4)}) == 4

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from napari.layers import Shapes
+from numpy.testing import assert_allclose
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QApplication, QFileDialog
 from tests.plugin.conftest import make_cube
@@ -40,7 +40,7 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
     desk.dock.menus.open_spectra()
     after = desk.lines()
     for one, two in zip(before, after, strict=True):
-        np.testing.assert_allclose(one.spectrum.values, two.spectrum.values, rtol=1e-6)
+        assert_allclose(one.spectrum.values, two.spectrum.values, rtol=1e-6)
         assert (one.spectrum.name, one.spectrum.colour) == (two.spectrum.name, two.spectrum.colour)
     (regions,) = (layer for layer in desk.viewer.layers if isinstance(layer, Shapes))
     assert regions.nshapes == 1
@@ -64,21 +64,25 @@ def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(desk: Desk) 
     desk.viewer.layers["cube"].data = make_cube().data + 1
     desk.model.open_spectra(spectra)
     (line,) = desk.lines()
-    np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 4, 7])
+    assert_allclose(line.spectrum.values, make_cube().data[:, 4, 7])
     assert not len(desk.points.data)
+    # It is changed as a pick is.
     desk.model.recolour(desk.model.entries[0], "#102030")
     assert [line.spectrum.colour for line in desk.lines()] == ["#102030"]
-    desk.dock.table.selectRow(0)
-    desk.model.delete(desk.model.chosen)
+    desk.model.delete(desk.model.entries)
     assert desk.lines() == []
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
+def test_spectra_are_copied_and_the_plot_saved_with_its_legend_and_looks_as_before(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     desk.pin(4, 7)
     desk.lines()
+    desk.dock.menus.copy_spectra()
+    desk.wait_for_text("Copied")
+    text = QApplication.clipboard().text()
+    assert f"{make_cube().data[0, 4, 7]:.4f}"[:6] in text.partition("pick 1")[2]
     path = tmp_path / f"plot{suffix}"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     desk.dock.menus.save_plot()
@@ -90,13 +94,3 @@ def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
         assert picks.PALETTE[0] in path.read_text()
     else:
         assert QImage(str(path)).width() == 3 * desk.dock.plot.width()
-
-
-def test_spectra_are_copied_as_a_table(desk: Desk) -> None:
-    desk.pin(4, 7)
-    desk.lines()
-    desk.dock.menus.copy_spectra()
-    desk.wait_for_text("Copied")
-    text = QApplication.clipboard().text()
-    assert "pick 1" in text
-    assert f"{make_cube().data[0, 4, 7]:.4f}"[:6] in text

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from napari.layers import Image, Points
+from napari.layers import Image
+from numpy.testing import assert_allclose
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
@@ -23,7 +24,7 @@ from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.models.cards import CAMERA, MODELS
 from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.spectra import reader
-from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.model_dock import SharedSpectraModel
 from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.reconstruction import model_intervals
@@ -32,20 +33,21 @@ from napari_mst.reconstruction.model_intervals import model_spectrum_band, photo
 SPREAD = f"{MODEL_ERROR}, {UNCALIBRATED}"
 
 
-def test_curves_follow_their_points_through_add_recolour_move_and_delete(desk: Desk) -> None:
+def test_curves_follow_their_points_and_the_numbers_of_the_cube(desk: Desk) -> None:
     data = make_cube().data
     desk.pin(4, 7)
     points = desk.points
     points.add([5, 8])
     (first, values), (second, others) = desk.drawn()
     assert (first, second) == picks.PALETTE[:2]
-    np.testing.assert_allclose([values, others], [data[:, 4, 7], data[:, 5, 8]])
+    assert_allclose([values, others], [data[:, 4, 7], data[:, 5, 8]])
     points.selected_data = {1}
     points.current_face_color = "#102030"
     points.data = [[4, 7], [9, 9]]
+    desk.viewer.layers["cube"].data = data = data[:, ::-1].copy()
     _, (second, others) = desk.drawn()
     assert second == "#102030"
-    np.testing.assert_allclose(others, data[:, 9, 9])
+    assert_allclose(others, data[:, 9, 9])
     points.selected_data = {0}
     points.remove_selected()
     assert [colour for colour, _ in desk.drawn()] == ["#102030"]
@@ -58,19 +60,8 @@ def test_curves_follow_their_points_through_add_recolour_move_and_delete(desk: D
     assert len(desk.drawn()) == 1
 
 
-def test_a_colour_that_is_chosen_is_that_of_the_pick(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk.pin(5, 1)
-    desk.lines()
-    desk.model.choose([0])
-    monkeypatch.setattr(QColorDialog, "getColor", lambda *_: QColor("#102030"))
-    choose(desk.dock._row_menu, "Colour ...")
-    assert [colour for colour, _ in desk.drawn()] == ["#102030"]
-
-
 def test_points_follow_their_curves_through_rename_recolour_hide_and_delete(
-    desk: Desk,
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for column in (1, 2, 3):
         desk.pin(5, column)
@@ -78,12 +69,17 @@ def test_points_follow_their_curves_through_rename_recolour_hide_and_delete(
     points, model = desk.points, desk.dock.table_model
     model.setData(model.index(1, 0), "leaf")
     model.setData(model.index(0, 0), Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
-    desk.model.recolour(desk.model.entries[2], "#102030")
+    desk.model.choose([2])
+    monkeypatch.setattr(QColorDialog, "getColor", lambda *_: QColor("#102030"))
+    choose(desk.dock._row_menu, "Colour ...")
     assert [line.spectrum.name for line in desk.lines()] == ["leaf", "pick 3"]
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
-    assert picks.colours(points)[2] == "#102030"
+    assert picks.colours(points)[2] == desk.drawn()[1][0] == "#102030"
     assert points.shown.tolist() == [False, True, True]
     desk.model.show(desk.model.entries, True)
+    points.selected_data = {0, 2}
+    assert [line.is_faded for line in desk.lines()] == [False, True, False]
+    assert desk.dock.table.chosen() == [0, 2]
     desk.dock.table.selectRow(1)
     assert points.selected_data == {1}
     assert [line.is_faded for line in desk.lines()] == [True, False, True]
@@ -96,41 +92,29 @@ def test_points_follow_their_curves_through_rename_recolour_hide_and_delete(
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
 
 
-def recolour_second(dock: SpectraDock, _: Points) -> None:
-    dock.model.recolour(dock.model.entries[1], "#102030")
-
-
-def hide_second(dock: SpectraDock, _: Points) -> None:
-    dock.model.show([dock.model.entries[1]], False)
-
-
-def delete_second(dock: SpectraDock, _: Points) -> None:
-    dock.table.selectRow(1)
-    dock.model.delete(dock.model.chosen)
-
-
-ACTIONS: dict[str, Callable[[SpectraDock, Any], object]] = {
-    "pin": lambda dock, _: dock.model.pin((550, 1, 1)),
+ACTIONS: dict[str, Callable[[SharedSpectraModel, Any], object]] = {
+    "pin": lambda model, _: model.pin((550, 1, 1)),
     "add with napari's tool": lambda _, points: points.add([1, 1]),
     "move": lambda _, points: setattr(points, "data", [[4, 7], [9, 9]]),
-    "rename": lambda dock, _: dock.table_model.setData(dock.table_model.index(1, 0), "leaf"),
-    "recolour": recolour_second,
-    "hide": hide_second,
-    "delete": delete_second,
+    "rename": lambda model, _: model.rename(model.entries[1], "leaf"),
+    "recolour": lambda model, _: model.recolour(model.entries[1], "#102030"),
+    "hide": lambda model, _: model.show(model.entries[1:], False),
+    "delete": lambda model, _: model.delete(model.entries[1:]),
     "delete with napari's key": lambda _, points: picks.remove(points, [1]),
-    "delete all": lambda dock, _: dock.model.delete(dock.model.entries),
 }
 
 
-@pytest.mark.parametrize("is_awaited", [True, False], ids=["drawn", "at once"])
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(
+    ("action", "is_awaited"),
+    [*((name, True) for name in ACTIONS), ("move", False), ("hide", False)],
+)
 def test_one_undo_takes_back_one_action(desk: Desk, action: str, is_awaited: bool) -> None:
     for row in (4, 5):
         desk.pin(row, 7)
     desk.lines()
     points = desk.points
     before = picks.PicksState.of(points)
-    ACTIONS[action](desk.dock, points)
+    ACTIONS[action](desk.model, points)
     if is_awaited:
         desk.lines()
     assert not picks.PicksState.of(points).equals(before)
@@ -140,30 +124,6 @@ def test_one_undo_takes_back_one_action(desk: Desk, action: str, is_awaited: boo
         assert picks.names(points) == names
         if len(names) == 2:
             assert picks.PicksState.of(points).equals(before)
-
-
-def test_picks_outlive_the_dock_with_names_and_windows(desk: Desk) -> None:
-    desk.choose("pick", "3 x 3 pixels")
-    desk.pin(4, 7)
-    desk.lines()
-    desk.dock.hide()
-    desk.points.add([5, 8])
-    desk.dock.show()
-    first, second = (line.spectrum for line in desk.lines())
-    assert (first.origin.window, second.origin.window) == (3, 3)
-    assert (first.name, second.name) == ("pick 1", "pick 2")
-    np.testing.assert_allclose(
-        first.values, make_cube().data[:, 3:6, 6:9].astype(float).mean(axis=(1, 2))
-    )
-
-
-def test_layers_that_are_reordered_or_given_other_numbers_keep_the_curves_true(desk: Desk) -> None:
-    desk.pin(4, 7)
-    desk.viewer.layers.move(1, 0)
-    data = make_cube().data
-    np.testing.assert_allclose(desk.drawn()[0][1], data[:, 4, 7])
-    desk.viewer.layers["cube"].data = data[:, ::-1].copy()
-    np.testing.assert_allclose(desk.drawn()[0][1], data[:, 15, 7])
 
 
 def test_a_thousand_picks_stay_usable(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,28 +142,12 @@ def test_a_thousand_picks_stay_usable(desk: Desk, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(reader, "region_spectrum", counted)
     points.data = np.concatenate([points.data[:-1], [[0, 3]]])
-    np.testing.assert_allclose(desk.drawn()[-1][1], make_cube().data[:, 0, 3])
+    assert_allclose(desk.drawn()[-1][1], make_cube().data[:, 0, 3])
     # Only the one that has moved is read again; here it went to where another one is.
     assert reads == []
     points.data = np.concatenate([points.data[:-1], [[19, 29]]])
-    np.testing.assert_allclose(desk.drawn()[-1][1], make_cube().data[:, 19, 29])
+    assert_allclose(desk.drawn()[-1][1], make_cube().data[:, 19, 29])
     assert len(reads) == 1
-
-
-def test_points_that_are_selected_on_the_image_have_their_rows_selected(desk: Desk) -> None:
-    for column in (1, 2, 3):
-        desk.pin(5, column)
-    desk.lines()
-    points = desk.points
-    points.selected_data = {0, 2}
-    assert [line.is_faded for line in desk.lines()] == [False, True, False]
-    assert desk.dock.table.chosen() == [0, 2]
-    points.selected_data = {1}
-    desk.lines()
-    assert desk.dock.table.chosen() == [1]
-    points.selected_data = set()
-    desk.lines()
-    assert desk.dock.table.chosen() == []
 
 
 @pytest.fixture
@@ -234,7 +178,7 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
     band = model_spectrum_band(cube_in(estimate), 4, 7)
     assert band is not None
     lower, upper = bounds(line.spectrum)
-    np.testing.assert_allclose([lower, upper], np.stack(band))
+    assert_allclose([lower, upper], np.stack(band))
     assert line.spectrum.spread == SPREAD
     assert (upper > lower).all()
 
@@ -253,28 +197,14 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
     assert spreads() == ["", "", "std"]
     desk.points.selected_data = {1}
     assert spreads() == ["", SPREAD, "std"]
-    measured: Spectrum = spectra_of(desk.model.entries)[1]
-    desk.choose("view", "Normalised to maximum")
-    _, upper = bounds(desk.lines()[1].spectrum)
-    np.testing.assert_allclose(upper, bounds(measured)[1] / measured.values.max())
-    desk.choose("view", "First derivative")
-    assert spreads() == ["", "", ""]
-
-
-def test_a_line_under_the_plot_says_once_what_calibrates_the_error_bands(
-    desk: Desk, estimate: Image
-) -> None:
-    for column in (7, 8):
-        desk.pin(4, column)
+    # Said once, however many have one.
     desk.points.selected_data = {0, 1}
     desk.lines()
     assert desk.dock.text.text().endswith(f"\nPrediction interval (90 %), {UNCALIBRATED}.")
-    desk.model.choose([])
-    desk.lines()
-    assert " ".join(desk.model.snapshot.notes) == ""
-
-
-def test_a_cube_without_a_model_has_no_error_band(desk: Desk) -> None:
-    desk.pin(4, 7)
-    (line,) = desk.lines()
-    assert line.spectrum.lower is None
+    desk.points.selected_data = {1}
+    measured: Spectrum = spectra_of(desk.model.entries)[1]
+    desk.choose("view", "Normalised to maximum")
+    _, upper = bounds(desk.lines()[1].spectrum)
+    assert_allclose(upper, bounds(measured)[1] / measured.values.max())
+    desk.choose("view", "First derivative")
+    assert spreads() == ["", "", ""]

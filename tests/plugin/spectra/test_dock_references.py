@@ -1,6 +1,5 @@
 """The menu Known of the spectra dock: what it offers makes picks known, on another thread."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import composite_of
-from napari_mst.references.refining import refine
 
 
 @pytest.fixture
@@ -80,7 +78,6 @@ WAYS = {
 def test_every_way_makes_the_selected_pick_known(
     dock: SpectraDock,
     scene: ViewerModel,
-    qtbot: QtBot,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     title: str,
@@ -88,17 +85,6 @@ def test_every_way_makes_the_selected_pick_known(
     WAYS[title](dock, monkeypatch, tmp_path)
     (key,) = marks_in(scene)
     assert key == title or title == "orange"
-    dock.model.references.insist(dock.model.entries)  # a grey has not the colour of the photo
-    qtbot.waitUntil(lambda: dock.model.snapshot.text.startswith("Refined to"), timeout=60_000)
-    (entry,) = dock.model.entries
-    assert entry.mark is not None
-    references = [replace(entry.mark, row=SPOTS[0][0], column=SPOTS[0][1])]
-    expected = refine(cube_in(scene.layers["estimate"]), scene.layers["photo"].data, references)
-    np.testing.assert_array_equal(scene.layers["estimate refined"].data, expected.data)
-    assert dock.references.after.isChecked()
-    dock.references.after.click()
-    qtbot.waitUntil(lambda: not dock.references.after.isChecked())
-    assert scene.layers["estimate"].visible
 
 
 def cubes_seen(viewer: ViewerModel) -> set[str]:

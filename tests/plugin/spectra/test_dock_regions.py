@@ -1,20 +1,18 @@
 """Regions in the spectra dock: shapes and labels, a few or thousands."""
 
-import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels
+from numpy.testing import assert_allclose
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
 from napari_mst.analysis.library import colour_checker, read_spectra
-from napari_mst.analysis.regions import region_spectrum
 from napari_mst.plugin.spectra import reader, resolve
 
 
@@ -27,13 +25,14 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(desk: Desk) -> None:
     first, second, third = (line.spectrum for line in desk.lines())
     assert [first.name, second.name, third.name] == ["leaves 1", "leaves 2", "cells 4"]
     assert len({first.colour, second.colour, third.colour}) == 3
-    np.testing.assert_allclose(third.values, data[:, 0, :5].mean(axis=1))
+    assert_allclose(third.values, data[:, 0, :5].mean(axis=1))
     shapes.data = [SQUARE + 1, SQUARE + 9]
-    np.testing.assert_allclose(
-        desk.lines()[0].spectrum.values, data[:, 4:10, 5:11].mean(axis=(1, 2))
-    )
-    cells.data_setitem((np.array([0]), np.array([5])), 4)
-    np.testing.assert_allclose(desk.lines()[2].spectrum.values, data[:, 0, :6].mean(axis=1))
+    assert_allclose(desk.lines()[0].spectrum.values, data[:, 4:10, 5:11].mean(axis=(1, 2)))
+    cells.brush_size = 1
+    cells.paint((0, 5), 4)
+    assert_allclose(desk.lines()[2].spectrum.values, data[:, 0, :6].mean(axis=1))
+    cells.undo()
+    assert desk.lines()[2].spectrum.origin.pixels == 5
     desk.choose("regions", "Mean only")
     assert desk.lines()[0].spectrum.lower is None
     desk.dock.table.selectRow(0)
@@ -41,18 +40,6 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(desk: Desk) -> None:
     assert [line.spectrum.name for line in desk.lines()] == ["leaves 1", "cells 4"]
     shapes.visible = cells.visible = False
     assert desk.lines() == []
-
-
-def test_a_large_region_is_read_off_the_gui_thread_and_its_curve_stays_until_then(
-    desk: Desk,
-) -> None:
-    shapes = desk.viewer.add_shapes(SQUARE, shape_type="polygon")
-    before = desk.lines()[0].spectrum.values
-    shapes.data = [SQUARE + 5]
-    desk.model.draw()
-    assert desk.model.layers.reader.is_busy
-    np.testing.assert_array_equal(desk.dock.plot.curves.lines[0].spectrum.values, before)
-    assert not np.array_equal(desk.lines()[0].spectrum.values, before)
 
 
 def test_ticks_stay_with_their_curves_when_others_are_deleted(desk: Desk) -> None:
@@ -85,7 +72,7 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_the_first_are_drawn(
     desk: Desk, many: Labels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pixels = make_cube().data.reshape(31, -1)[:, 1:].astype(float)
-    np.testing.assert_allclose([values for _, values in desk.drawn()], pixels.T[:500])
+    assert_allclose([values for _, values in desk.drawn()], pixels.T[:500])
     assert desk.dock.table_model.rowCount() == 599
     assert "99 more curves are not drawn" in " ".join(desk.model.snapshot.notes)
     path = tmp_path / "cells.sli"
@@ -94,7 +81,7 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_the_first_are_drawn(
     desk.wait_for_text("saved as")
     saved = read_spectra(path)
     assert [one.name for one in saved] == [f"cells {7 * number}" for number in range(1, 600)]
-    np.testing.assert_allclose([one.values for one in saved], pixels.T, rtol=1e-6)
+    assert_allclose([one.values for one in saved], pixels.T, rtol=1e-6)
     many.visible = False
     desk.lines()
     assert not desk.model.snapshot.notes
@@ -104,6 +91,8 @@ def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_not_the_hi
     desk: Desk, many: Labels
 ) -> None:
     desk.lines()
+    many.selected_label = 70
+    assert desk.dock.table.chosen() == [9]
     desk.dock.table.choose([3, 590])
     lines = [line for line in desk.lines() if not line.is_faded]
     assert [line.spectrum.name for line in lines] == ["cells 28", "cells 4137"]
@@ -123,55 +112,3 @@ def test_other_names_and_colours_of_labels_are_shown_without_reading_the_cube_ag
     desk.dock.table.choose([3])
     (spectrum,) = (line.spectrum for line in desk.lines() if not line.is_faded)
     assert (spectrum.name, spectrum.colour) == ("red cell", "#ff0000")
-
-
-def test_a_label_that_is_painted_and_undone_is_read_again(desk: Desk) -> None:
-    labels = desk.viewer.add_labels(np.pad(np.full((2, 2), 5), ((0, 18), (0, 28))), name="cells")
-    assert desk.lines()[0].spectrum.origin.pixels == 4
-    labels.paint((1, 2), 5)
-    assert desk.lines()[0].spectrum.origin.pixels > 4
-    labels.undo()
-    assert desk.lines()[0].spectrum.origin.pixels == 4
-
-
-def test_a_region_that_is_dragged_faster_than_it_is_read_shows_what_was_read_last(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shapes = desk.viewer.add_shapes(SQUARE, shape_type="polygon")
-    desk.lines()
-    data, reads, gate = make_cube().data.astype(float), [], threading.Semaphore(0)
-
-    def slow(*of: Any, **how: Any) -> Any:
-        reads.append(1)
-        gate.acquire(timeout=10)
-        return region_spectrum(*of, **how)
-
-    monkeypatch.setattr(reader, "region_spectrum", slow)
-    shapes.data = [SQUARE + 1]
-    desk.qtbot.waitUntil(lambda: len(reads) == 1)
-    shapes.data = [SQUARE + 2]
-    desk.model.draw()
-    gate.release()
-    desk.qtbot.waitUntil(
-        lambda: len(reads) == 2
-    )  # the next place is being read, that before it is shown
-    desk.model.draw()
-    np.testing.assert_allclose(
-        desk.dock.plot.curves.lines[0].spectrum.values,
-        data[:, 4:10, 5:11].mean(axis=(1, 2)),
-        rtol=1e-6,
-    )
-    gate.release()
-    np.testing.assert_allclose(
-        desk.lines()[0].spectrum.values, data[:, 5:11, 6:12].mean(axis=(1, 2))
-    )
-
-
-def test_a_label_that_is_selected_on_the_image_has_its_row_selected(
-    desk: Desk, many: Labels
-) -> None:
-    desk.lines()
-    many.selected_label = 70
-    assert desk.dock.table.chosen() == [9]
-    names = [line.spectrum.name for line in desk.lines() if not line.is_faded]
-    assert names == ["cells 70"]

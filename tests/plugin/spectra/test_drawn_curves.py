@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
-from qtpy.QtGui import QPainterPath
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor, QPainterPath
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.spectra.drawn_curves import MOST_SMOOTH, CurvesItem
+from napari_mst.plugin.spectra.drawn_curves import MOST_SMOOTH, CurvesItem, pen
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import DrawnCurve
 
@@ -72,3 +73,10 @@ def test_the_name_of_an_axis_stands_in_its_middle(qtbot: QtBot) -> None:
         name = axis.label.mapRectToParent(axis.label.boundingRect())
         beside = getattr(name, side)() / 2 + (name.top() if side == "height" else name.left())
         assert abs(beside - getattr(axis.size(), side)() / 2) <= 1
+
+
+def test_the_first_cube_is_drawn_solid_and_each_other_with_dashes_of_its_own() -> None:
+    first, *others = (pen(QColor("red"), style, 2) for style in range(4))
+    assert first.style() == Qt.PenStyle.SolidLine
+    assert {one.style() for one in others} == {Qt.PenStyle.CustomDashLine}
+    assert len({tuple(one.dashPattern()) for one in others}) == 3

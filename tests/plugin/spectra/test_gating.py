@@ -51,9 +51,7 @@ def test_a_lasso_makes_a_label_whose_mean_is_a_curve(
     assert cube_viewer.layers.selection.active is active_in(cube_viewer)
 
 
-def test_a_pick_and_a_region_are_seen_in_the_scatter_in_their_colours(
-    model: SpectraModel, cube_viewer: ViewerModel
-) -> None:
+def test_a_pick_and_a_region_are_seen_in_the_scatter_in_their_colours(model: SpectraModel) -> None:
     model.pin((550, 10, 20))
     shapes = model.draw_regions()
     assert shapes is not None
@@ -67,9 +65,7 @@ def test_a_pick_and_a_region_are_seen_in_the_scatter_in_their_colours(
     picture = painted(found, [pick], "#ffffff")
     at = np.unravel_index(pick.density.argmax(), pick.density.shape)
     assert "#{:02x}{:02x}{:02x}".format(*picture[at][:3]) == pick.colour
-
-
-def test_the_pixel_under_the_mouse_has_its_place(model: SpectraModel) -> None:
+    # So has the pixel under the mouse.
     model.point_at((550, 10, 20))
     x, _ = model.gating.pointed or (0, 0)
     assert x == pytest.approx(1, abs=0.01)

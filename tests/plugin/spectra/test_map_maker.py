@@ -13,11 +13,12 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from napari.utils.colormaps import DirectLabelColormap
+from numpy.testing import assert_allclose, assert_array_equal
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
-from tests.plugin.conftest import make_cube
+from tests.plugin.conftest import Told, make_cube
 from tests.plugin.in_viewer import add_cube, cube_in
 
 from napari_mst.analysis.label_table import label_table
@@ -104,22 +105,27 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     assert layer.name.startswith(named)  # napari cuts long names in the middle
     assert layer.name.endswith(": chart")
     assert layer.visible
-    np.testing.assert_array_equal(layer.scale[-2:], (2, 2))
-    np.testing.assert_array_equal(layer.translate[-2:], (5, 7))
+    assert_array_equal(layer.scale[-2:], (2, 2))
+    assert_array_equal(layer.translate[-2:], (5, 7))
     assert cube_of(layer) is not None or is_made(layer)
     assert (
         layer.data.shape[-3 if getattr(layer, "rgb", False) else -2 :][:2] == chart.data.shape[1:]
     )
     assert maps_dock.viewer.layers.selection == {layer}
     assert cube_of(layer) is not None or active_cube_layer(maps_dock.viewer) is chart
-    maps_dock.viewer.layers.selection.active = chart
-    older = make("Anomalies (RX)")
-    assert not layer.visible or cube_of(layer) is not None
-    newest = make(title)
-    parts = (chart, layer, older, newest, picks.picks_layer(maps_dock.viewer))
-    order = [maps_dock.viewer.layers.index(one) for one in parts]
+
+
+def test_a_new_map_lies_above_those_before_it_below_the_picks_and_hides_them(
+    maps_dock: MapsDock, chart: Image, make: Make
+) -> None:
+    viewer, made = maps_dock.viewer, list[Image]()
+    maps_dock.model.pin(chart.data_to_world((0, 5, 5)))
+    for title in ("Formula or index", "Anomalies (RX)", "Formula or index"):
+        viewer.layers.selection.active = chart
+        made.append(make(title))
+    assert [layer.visible for layer in made] == [False, False, True]
+    order = [viewer.layers.index(one) for one in (chart, *made, picks.picks_layer(viewer))]
     assert order == sorted(order)
-    assert newest.visible
 
 
 def test_a_made_cube_is_seen_but_maps_are_made_of_it_only_when_it_is_chosen(
@@ -157,59 +163,39 @@ def test_maps_of_a_reference_are_listed_where_there_is_one(
     qtbot.waitUntil(lambda: are_listed() == {True})
 
 
-def test_the_threshold_of_a_map_has_its_name_and_unit(
+def test_the_photo_of_a_cube_differs_little_and_its_threshold_has_name_and_unit(
     maps_dock: MapsDock, chart: Image, make: Make, qtbot: QtBot
 ) -> None:
-    make("Difference from the photo")
+    assert np.nanmax(make("Difference from the photo").data) < 1
     qtbot.waitUntil(maps_dock.least_text.isVisible)
     assert maps_dock.least_text.text() == "Number its regions from this value on (CIEDE2000):"
 
 
-def test_a_difference_of_colours_is_refused_where_the_cube_is_no_reflectance(
-    maps_dock: MapsDock, chart: Image, make: Make
-) -> None:
-    make("Transformed spectra")
-    maps_dock.kinds.setCurrentIndex(NUMBERS["Difference from the photo"])
-    assert not maps_dock.maps.lacks
-    maps_dock.maps.source = next(
-        layer for layer in maps_dock.viewer.layers if layer.name.startswith("Transformed")
-    )
-    assert "a cube of reflectance" in maps_dock.maps.lacks
-    assert "continuum removed" in maps_dock.maps.lacks
-
-
 def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_threshold(
-    maps_dock: MapsDock, chart: Image, make: Make
+    maps_dock: MapsDock, chart: Image, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
-    for row, column in ((5, 5), (15, 26)):
-        maps_dock.model.pin(chart.data_to_world((0, row, column)))
+    threads, plain = list[threading.Thread](), DirectLabelColormap.map
+
+    def watched(*of: Any) -> Any:
+        threads.append(threading.current_thread())
+        return plain(*of)
+
+    monkeypatch.setattr(DirectLabelColormap, "map", watched)
+    pixels = ((5, 5), (15, 26))
+    for pixel in pixels:
+        maps_dock.model.pin(chart.data_to_world((0, *pixel)))
     maps_dock.kinds.setCurrentIndex(0)
     maps_dock.number.setValue(3.0)
     layer: Labels = make("Spectral angle classes")
+    assert threads[0] is not threading.main_thread()  # compiling takes seconds
     assert maps_dock.number.suffix() == "\N{DEGREE SIGN}"
-    for number, (row, column) in enumerate(((5, 5), (15, 26)), 1):
+    for number, (row, column) in enumerate(pixels, 1):
         truth = spectral_angles(
             chart.data, chart.data[:, row, column][:, None, None] + 0 * chart.data, dark=-np.inf
         )
-        np.testing.assert_array_equal(layer.data == number, truth <= 3.0)
-        np.testing.assert_allclose(layer.get_color(number), picks.COLOURS[number - 1], atol=1e-2)
+        assert_array_equal(layer.data == number, truth <= 3.0)
+        assert_allclose(layer.get_color(number), picks.COLOURS[number - 1], atol=1e-2)
         assert layer.features["name"][number] == f"pick {number}"
-
-
-def test_the_colours_of_classes_are_compiled_on_another_thread(
-    maps_dock: MapsDock, chart: Image, monkeypatch: pytest.MonkeyPatch, make: Make
-) -> None:
-    threads: list[threading.Thread] = []
-    plain = DirectLabelColormap.map
-
-    def watched(*arguments: Any) -> Any:
-        threads.append(threading.current_thread())
-        return plain(*arguments)
-
-    monkeypatch.setattr(DirectLabelColormap, "map", watched)
-    maps_dock.model.pin(chart.data_to_world((0, 5, 5)))
-    make("Spectral angle classes")
-    assert threads[0] is not threading.main_thread()
 
 
 def test_dragging_a_band_of_a_formula_makes_its_map_anew_in_the_same_layer(
@@ -227,7 +213,7 @@ def test_dragging_a_band_of_a_formula_makes_its_map_anew_in_the_same_layer(
     assert layer.name == "r430 / r520: chart"
     assert maps_dock.text.currentText() == "r430 / r520"
     assert not np.array_equal(layer.data, before)
-    np.testing.assert_array_equal(layer.data, formula(cube_in(chart), "r430 / r520").data)
+    assert_array_equal(layer.data, formula(cube_in(chart), "r430 / r520").data)
 
 
 def test_indices_that_the_bands_allow_are_listed_and_a_formula_is_typed(
@@ -247,7 +233,7 @@ def test_indices_that_the_bands_allow_are_listed_and_a_formula_is_typed(
     QTest.keyClick(maps_dock.text, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     layer = maps_dock.viewer.layers[-1]
-    np.testing.assert_array_equal(layer.data, formula(cube_in(chart), "r500 /2 * r600").data)
+    assert_array_equal(layer.data, formula(cube_in(chart), "r500 /2 * r600").data)
 
 
 def test_a_range_is_dragged_as_a_whole_and_by_its_ends_and_its_mean_follows_from_the_first(
@@ -266,7 +252,7 @@ def test_a_range_is_dragged_as_a_whole_and_by_its_ends_and_its_mean_follows_from
     assert [layer.name for layer in made] == titles
     assert [layer.visible for layer in made] == [False, False, True]
     for layer, plane in zip(reversed(made), span(cube_in(chart), "450-550").data, strict=True):
-        np.testing.assert_array_equal(layer.data, plane)
+        assert_array_equal(layer.data, plane)
         assert layer.contrast_limits[1] <= plane.max()
     maps_dock.text.setCurrentText("500")
     assert not ends.isVisible()
@@ -282,7 +268,7 @@ def test_the_slider_numbers_the_regions_of_the_selected_map_as_labels_that_have_
         maps_dock.least.setValue(least)
         qtbot.waitUntil(lambda: not state.is_busy, timeout=30_000)
         (layer,) = [each for each in maps_dock.viewer.layers if isinstance(each, Labels)]
-        np.testing.assert_array_equal(layer.data > 0, image.data >= maps_dock.least.value())
+        assert_array_equal(layer.data > 0, image.data >= maps_dock.least.value())
         assert maps_dock.viewer.layers.selection.active is image
     qtbot.waitUntil(lambda: not maps_dock.model.is_drawing, timeout=30_000)
     names = [entry.first.name for entry in maps_dock.model.entries]
@@ -313,7 +299,7 @@ def test_labels_are_measured_into_the_features_of_their_layer_and_a_table(
     expected = label_table(cube_in(chart), layer.data)
     measured = layer.features.set_index("index").loc[1:]
     for name in ("label", "row", "pixels", "mean 550 nm", "sd 400 nm", "GLI", "JM to 2"):
-        np.testing.assert_array_equal(measured[name], expected[name])
+        assert_array_equal(measured[name], expected[name])
     assert measured["mine"].tolist() == [1, 2, 3, 4, 5, 6]
     assert pd.read_csv(path)["name"].tolist() == [f"cluster {number}" for number in range(1, 7)]
     # They have curves like other regions, but are not classified by.
@@ -323,16 +309,11 @@ def test_labels_are_measured_into_the_features_of_their_layer_and_a_table(
     assert maps_dock.maps.lacks
 
 
-def test_the_difference_from_its_own_photo_is_not_seen(chart: Image, make: Make) -> None:
-    layer = make("Difference from the photo")
-    assert np.nanmax(layer.data) < 1
-
-
 @pytest.mark.parametrize(
     "title", ["Spectral angle classes", "Difference from the photo", "RMSE to the reference"]
 )
 def test_what_a_map_lacks_is_said_in_the_dock_and_whole(
-    maps_dock: MapsDock, told: Callable[[], list[str]], title: str
+    maps_dock: MapsDock, told: Told, title: str
 ) -> None:
     assert maps_dock.problem.isHidden()
     maps_dock.kinds.setCurrentIndex(NUMBERS[title])
@@ -356,38 +337,26 @@ def endless(cube: SpectralCube, *, progress: Progress) -> Map:
         progress.reach(0.5)
 
 
-def test_a_map_is_cancelled_and_another_can_be_made(
+def test_a_map_of_an_opened_photo_says_that_the_cube_is_computed_and_is_cancelled(
     maps_dock: MapsDock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, make: Make
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], make=endless))
-        maps_dock.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
-        maps_dock.run_button.click()
-        qtbot.waitUntil(lambda: maps_dock.bar.value() == 500)
-        assert maps_dock.run_button.text() == "Cancel"
-        maps_dock.run_button.click()
-        qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
-    assert len(maps_dock.viewer.layers) == 1
-    assert isinstance(make("Formula or index"), Image)
-
-
-def test_a_map_of_an_opened_photo_says_that_the_cube_is_computed(
-    maps_dock: MapsDock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cube = make_cube()
     lazy = Lazy("a", cube.shape, np.float32, lambda *_: cube.data)
     lazy.coarse = cube.data
     maps_dock.viewer.layers.clear()
     add_cube(maps_dock.viewer, replace(cube, data=lazy), "opened")
-
     with monkeypatch.context() as patch:
         patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], make=endless))
         maps_dock.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
         assert "is computed for this map" not in maps_dock.about.text()
         maps_dock.run_button.click()
-        qtbot.waitUntil(lambda: "is computed for this map" in maps_dock.about.text())
+        qtbot.waitUntil(lambda: maps_dock.bar.value() == 500)
+        assert "is computed for this map" in maps_dock.about.text()
+        assert maps_dock.run_button.text() == "Cancel"
         maps_dock.run_button.click()
         qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
+    assert len(maps_dock.viewer.layers) == 1
+    assert isinstance(make("Formula or index"), Image)
 
 
 def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwhile(
@@ -421,20 +390,6 @@ def test_planes_are_added_one_by_one_so_that_the_window_moves_between_them(
     assert seen == [before + 1, before + 2, before + 3]
 
 
-def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_first_is_seen(
-    maps_dock: MapsDock, chart: Image, make: Make
-) -> None:
-    maps_dock.viewer.dims.set_point(0, 550)
-    before = maps_dock.viewer.dims.range
-    first = make("Principal components")
-    components = [layer for layer in maps_dock.viewer.layers if layer.name.startswith("PC ")]
-    assert (maps_dock.viewer.dims.range, maps_dock.viewer.dims.point[0]) == (before, 550)
-    assert [layer.visible for layer in components] == [False, False, True]
-    assert [layer.ndim for layer in components] == [2, 2, 2]
-    assert components[-1] is first
-    assert first.name.startswith("PC 1 (")
-
-
 def test_the_note_of_a_map_stands_with_its_sentence_while_that_map_of_that_cube_is_chosen(
     maps_dock: MapsDock, chart: Image, make: Make, qtbot: QtBot
 ) -> None:
@@ -448,11 +403,3 @@ def test_the_note_of_a_map_stands_with_its_sentence_while_that_map_of_that_cube_
     qtbot.waitUntil(lambda: note in maps_dock.about.text())
     maps_dock.kinds.setCurrentIndex(NUMBERS["Formula or index"])
     assert note not in maps_dock.about.text()
-
-
-def test_a_cube_is_denoised_to_a_cube(chart: Image, make: Make) -> None:
-    layer = make("Denoised")
-    cube = cube_in(layer)
-    np.testing.assert_array_equal(cube.wavelengths, cube_in(chart).wavelengths)
-    assert "denoised" in cube.provenance.assumptions[-1]
-    np.testing.assert_array_equal(layer.translate, chart.translate)

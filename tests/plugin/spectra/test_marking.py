@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.plugin.in_viewer import add_cube, cube_in, picks_in
 from tests.plugin.spectra.later import Later
 from tests.plugin.spectra.reference_scene import (
@@ -44,28 +45,13 @@ def pinned(*spots: tuple[int, int], start: Start = run_now) -> tuple[ViewerModel
     return viewer, model
 
 
-def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:
-    viewer, model = pinned(*SPOTS)
-    before = model.snapshot.curves.lines[0].spectrum.values
-    model.references.mark(model.entries[:1], viewer.layers["truth"])
-    curve, true, *_ = model.finish().curves.lines
-    assert (curve.style, true.style, true.entry) == (0, 2, 0)
-    off = [
-        np.abs(values / true.spectrum.values - 1).mean()
-        for values in (before, curve.spectrum.values)
-    ]
-    assert off[1] < 0.5 * off[0]
-    assert model.entries[0].mark is not None
-    assert model.entries[1].mark is None
-
-
 def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(refiner, "PIXELS", 200)
     jobs, seen = Later(), list[np.ndarray]()
     viewer, model = pinned(*SPOTS, start=jobs)
-    photo, estimate = viewer.layers["photo"].data, cube_in(viewer.layers["estimate"])
+    photo, estimate = viewer.layers["photo"].data, viewer.layers["estimate"]
 
     def look(cube: SpectralCube, job: Task) -> None:
         job.on_preview(cube)
@@ -78,13 +64,12 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
         model.point_at((550, 4, 5))
         assert "row" not in model.finish().text
         corners = [layer.data_to_world(corner)[1:] for corner in ((0, -0.5, -0.5), (0, 7.5, 10.5))]
-        np.testing.assert_allclose(corners, [(-0.5, -0.5), (23.5, 31.5)])
+        assert_allclose(corners, [(-0.5, -0.5), (23.5, 31.5)])
 
-    model.references.mark(model.entries[:1], viewer.layers["truth"])
-    model.finish()
-    # Another pick becomes known before the cube is there: that one is dropped.
-    model.references.mark(model.entries[1:2], viewer.layers["truth"])
-    assert model.finish().references.is_busy
+    # Another pick becomes known before the first cube is there: that one is dropped.
+    for entries in (model.entries[:1], model.entries[1:2]):
+        model.references.mark(entries, viewer.layers["truth"])
+        assert model.finish().references.is_busy
     jobs.do()
     assert "estimate refined" not in viewer.layers
     (job,) = jobs.waiting
@@ -92,12 +77,13 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     jobs.do()
     assert not model.finish().references.is_busy
     layer = viewer.layers["estimate refined"]
-    exact = refine(estimate, photo, references_in(model, viewer)).data
+    exact = refine(cube_in(estimate), photo, references_in(model, viewer)).data
     # Each coarse pixel has the number in its middle, and they cover the image.
-    assert [data.shape for data in seen] == [(31, 8, 11)]
-    np.testing.assert_allclose(seen[0], exact[:, 1::3, 1::3], atol=1e-5)
-    np.testing.assert_array_equal(layer.data, exact)
-    np.testing.assert_array_equal(layer.scale, viewer.layers["estimate"].scale)
+    (coarse,) = seen
+    assert coarse.shape == (31, 8, 11)
+    assert_allclose(coarse, exact[:, 1::3, 1::3], atol=1e-5)
+    assert_array_equal(layer.data, exact)
+    assert_array_equal(layer.scale, estimate.scale)
     assert [entry.first.origin.row for entry in model.entries] == [row for row, _ in SPOTS]
     assert not cube_in(layer).provenance.is_preview
 
@@ -114,19 +100,28 @@ def test_what_changes_meanwhile_does_not_stop_a_search_for_spots() -> None:
     ]
 
 
-def test_width_of_the_band_is_a_layer_until_the_cube_is_another() -> None:
+def test_width_of_the_interval_is_a_layer_until_the_cube_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resolve, "MOST_BANDS", 1)
     viewer, model = pinned(*SPOTS)
     model.references.mark(model.entries[:1], viewer.layers["truth"])
-    model.finish()
+    curve, true, *_ = model.finish().curves.lines
+    assert (curve.style, true.style, true.entry) == (0, 2, 0)
     model.references.show_width()
     layer = viewer.layers["Prediction interval width: estimate"]
     one = layer.data
-    np.testing.assert_array_equal(one, interval_width(cube_in(viewer.layers["estimate refined"])))
+    assert_array_equal(one, interval_width(cube_in(viewer.layers["estimate refined"])))
     model.references.mark(model.entries[1:], viewer.layers["truth"])
     model.finish()
     assert layer not in viewer.layers
     model.references.show_width()
     assert viewer.layers["Prediction interval width: estimate"].data.mean() < one.mean()
+    # The interval itself is drawn around the curves of few picks only.
+    for chosen, banded in (([0], 1), ([0, 1], 0)):
+        model.choose(chosen)
+        lines = model.finish().curves.lines
+        assert sum(line.spectrum.lower is not None for line in lines) == banded
 
 
 @pytest.mark.parametrize("is_undone", [False, True])
@@ -293,18 +288,7 @@ PASTED = {
 @pytest.mark.parametrize("kind", PASTED)
 def test_numbers_are_pasted_as_they_were_copied(kind: str) -> None:
     (spectrum,) = pasted(PASTED[kind], WAVELENGTHS)
-    np.testing.assert_allclose(spectrum.values, np.linspace(0.1, 0.4, 31))
-    np.testing.assert_allclose(spectrum.wavelengths, WAVELENGTHS)
+    assert_allclose(spectrum.values, np.linspace(0.1, 0.4, 31))
+    assert_allclose(spectrum.wavelengths, WAVELENGTHS)
     assert spectrum.unit == "nm"
     assert spectrum.name == ("leaf" if kind == "a table" else "pasted")
-
-
-def test_bands_are_drawn_of_few_selected_picks_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "MOST_BANDS", 1)
-    viewer, model = pinned(*SPOTS)
-    model.references.mark(model.entries, viewer.layers["truth"])
-    model.finish()
-    for chosen, banded in (([0], 1), ([0, 1], 0)):
-        model.choose(chosen)
-        lines = model.finish().curves.lines
-        assert sum(line.spectrum.lower is not None for line in lines) == banded

@@ -35,8 +35,13 @@ def test_while_a_slot_is_read_anew_its_last_result_stays() -> None:
     reader.ask([task("a2")])
     assert reader.is_busy
     assert reader.latest == {"a": "spectrum of a1"}
+    # A region that is dragged faster than it is read shows what was read last.
+    reader.ask([task("a3")])
     later.do()
     assert reader.latest == {"a": "spectrum of a2"}
+    reader.ask([task("a3")])
+    later.do()
+    assert reader.latest == {"a": "spectrum of a3"}
     assert not reader.is_busy
 
 

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from napari.components import ViewerModel
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
-from napari_mst.plugin.spectra.resolve import HINT, VIEWS, Snapshot, resolve
+from napari_mst.plugin.spectra.resolve import VIEWS, Snapshot
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 
 
@@ -25,23 +24,9 @@ def model(cube_viewer: ViewerModel) -> SpectraModel:
     return model
 
 
-def test_without_layers_the_hint_is_shown() -> None:
-    snapshot = resolve(Snapshot(), Snapshot())
-    assert snapshot.text == HINT
-    assert snapshot.axes is None
-    assert snapshot.curves.lines == ()
-
-
-def test_the_same_wishes_give_the_same_snapshot(model: SpectraModel) -> None:
-    first = model.snapshot
-    again = resolve(first, Snapshot())
-    assert again.curves.keys == first.curves.keys
-    assert (again.text, again.notes) == (first.text, first.notes)
-    for one, two in zip(again.curves.lines, first.curves.lines, strict=True):
-        np.testing.assert_array_equal(one.spectrum.values, two.spectrum.values)
-
-
-def test_a_cursor_leaves_everything_else_as_it_is(model: SpectraModel) -> None:
+def test_a_cursor_a_selection_and_another_band_change_nothing_else(
+    model: SpectraModel, cube_viewer: ViewerModel
+) -> None:
     before = model.snapshot
     model.point_at_wavelength(412)
     after = model.snapshot
@@ -50,26 +35,15 @@ def test_a_cursor_leaves_everything_else_as_it_is(model: SpectraModel) -> None:
     assert after.axes == before.axes
     for part in ("entries", "curves", "live", "matches"):
         assert getattr(after, part) is getattr(before, part)
-
-
-def test_a_selection_changes_the_curves_and_not_the_rows(model: SpectraModel) -> None:
-    before = model.snapshot
-    model.choose([1])
-    after = model.snapshot
-    assert [line.is_faded for line in after.curves.lines] == [True, False]
-    assert after.entries is before.entries
-    assert after.live is before.live
-
-
-def test_another_band_leaves_the_curves_as_they_are(
-    model: SpectraModel, cube_viewer: ViewerModel
-) -> None:
-    before = model.snapshot
     cube_viewer.dims.set_point(0, 620)
-    model.finish()
-    assert model.snapshot.bands is not None
-    assert model.snapshot.bands.shown == 620
-    assert model.snapshot.curves is before.curves
+    shown = model.finish()
+    assert shown.bands is not None
+    assert shown.bands.shown == 620
+    assert shown.curves is before.curves
+    model.choose([1])
+    assert [line.is_faded for line in model.snapshot.curves.lines] == [True, False]
+    assert model.snapshot.entries is shown.entries
+    assert model.snapshot.live is shown.live
 
 
 @pytest.mark.parametrize(

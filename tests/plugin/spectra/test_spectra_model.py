@@ -5,7 +5,6 @@ import gc
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
@@ -20,21 +19,6 @@ def model(cube_viewer: ViewerModel) -> SpectraModel:
 
 def shown(model: SpectraModel) -> list[str]:
     return [line.spectrum.name for line in model.finish().curves.lines]
-
-
-def test_regions_are_drawn_read_and_left_out(model: SpectraModel, cube_viewer: ViewerModel) -> None:
-    shapes = model.draw_regions()
-    assert shapes is not None
-    assert shapes.mode == "add_rectangle"
-    shapes.add_polygons(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]))
-    (line,) = model.finish().curves.lines
-    data = make_cube().data[:, 3:9, 4:10].astype(float)
-    np.testing.assert_allclose(line.spectrum.values, data.mean(axis=(1, 2)))
-    assert line.spectrum.spread == "std"
-    model.set(spread="")
-    assert model.finish().curves.lines[0].spectrum.spread == ""
-    shapes.visible = False
-    assert shown(model) == []
 
 
 def test_rows_of_a_layer_that_was_just_deleted_can_still_be_changed(

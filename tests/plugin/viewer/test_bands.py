@@ -1,27 +1,19 @@
 """Single bands: their contrast, and the colour bar of the band or map that is seen."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import napari
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
-from qtpy.QtWidgets import QLineEdit
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube
 
 from napari_mst.cube.layer import contrast_limits
 from napari_mst.plugin.viewer.bands import DARKEST, OVERLAY, Bands, ColourBar
-from napari_mst.plugin.viewer.layers import UNIT_KEY, put_cube
-
-
-@pytest.fixture
-def contrast(cube_viewer: ViewerModel) -> Bands:
-    return Bands(cube_viewer)
+from napari_mst.plugin.viewer.layers import UNIT_KEY
 
 
 @pytest.fixture
@@ -29,24 +21,17 @@ def layer(cube_viewer: ViewerModel) -> Image:
     return active_in(cube_viewer)
 
 
-def test_each_band_has_its_own_contrast_until_it_is_switched_off(
-    cube_viewer: ViewerModel, contrast: Bands, layer: Image
+def test_each_band_has_its_own_contrast_unless_a_person_says_otherwise(
+    cube_viewer: ViewerModel, layer: Image
 ) -> None:
+    contrast = Bands(cube_viewer)
     for band in (3, 28):
         cube_viewer.dims.set_point(0, 400 + 10 * band)
         of_band = contrast_limits(layer.data[band : band + 1], DARKEST)
         assert tuple(layer.contrast_limits) == of_band
-        darkest, brightest = np.percentile(layer.data[band], (DARKEST, 99.9))
-        assert of_band == pytest.approx((darkest, brightest))
+        assert of_band == pytest.approx(np.percentile(layer.data[band], (DARKEST, 99.9)))
     contrast.is_own = False
     assert tuple(layer.contrast_limits) == contrast_limits(layer.data)
-    cube_viewer.dims.set_point(0, 450)
-    assert tuple(layer.contrast_limits) == contrast_limits(layer.data)
-
-
-def test_limits_of_the_user_stay_until_the_switch_is_turned(
-    cube_viewer: ViewerModel, contrast: Bands, layer: Image
-) -> None:
     layer.contrast_limits = (0.1, 0.2)
     cube_viewer.dims.set_point(0, 450)
     assert tuple(layer.contrast_limits) == (0.1, 0.2)
@@ -55,8 +40,9 @@ def test_limits_of_the_user_stay_until_the_switch_is_turned(
 
 
 def test_a_band_is_grey_or_has_the_colour_of_its_wavelength(
-    cube_viewer: ViewerModel, contrast: Bands, layer: Image
+    cube_viewer: ViewerModel, layer: Image
 ) -> None:
+    contrast = Bands(cube_viewer)
     assert layer.colormap.name == "gray"
     contrast.is_tinted = True
     for wavelength, brightest in ((450, 2), (530, 1), (640, 0)):
@@ -65,26 +51,6 @@ def test_a_band_is_grey_or_has_the_colour_of_its_wavelength(
         assert layer.colormap.colors[0].tolist() == [0, 0, 0, 1]
     contrast.is_tinted = False
     assert layer.colormap.name == "gray"
-
-
-def test_the_slider_shows_the_whole_wavelength(
-    make_napari_viewer: Callable[..., napari.Viewer], qtbot: QtBot
-) -> None:
-    viewer = make_napari_viewer(show=True, strict_qt="raise")
-    Bands.of(viewer)
-    # As a TIFF: a plain stack, which is known to be a cube when its sliders are there.
-    layer = viewer.add_image(make_cube().data)
-    main = viewer.window.main_menu.parentWidget()
-    (label,) = [one for one in main.findChildren(QLineEdit, "axis_label") if one.isVisible()]
-    qtbot.waitUntil(lambda: label.width() > 0)
-    put_cube(layer, make_cube().data, make_cube().to_layer_data("cube")[1])
-    viewer.dims.set_point(0, 550)
-    needed = label.fontMetrics().horizontalAdvance("550 nm")
-    qtbot.waitUntil(lambda: label.text() == "550 nm" and label.width() > needed)
-
-
-def add_map(viewer: ViewerModel, unit: str = "spectral angle, deg") -> Image:
-    return viewer.add_image(np.ones((20, 30)), metadata={UNIT_KEY: unit}, name="map")
 
 
 def text_beside(viewer: ViewerModel) -> str:
@@ -140,37 +106,28 @@ def test_many_changes_at_once_move_the_bar_once(cube_viewer: ViewerModel, qtbot:
     bar = ColourBar.of(cube_viewer)
     seen = list[bool]()
     cube_viewer.layers["cube"].colorbar.events.visible.connect(seen.append)
-    maps = [add_map(cube_viewer) for _ in range(3)]
+    maps = [
+        cube_viewer.add_image(np.ones((20, 30)), metadata={UNIT_KEY: "angle, deg"})
+        for _ in range(3)
+    ]
     assert bar.measured is cube_viewer.layers["cube"]
     qtbot.waitUntil(lambda: bar.measured is maps[-1])
     assert seen == [False]
     assert not any(made.colorbar.visible for made in maps[:-1])
 
 
-def test_a_bar_that_a_person_hides_stays_hidden_with_its_unit(cube_viewer: ViewerModel) -> None:
-    bar = ColourBar.of(cube_viewer)
-    layer = cube_viewer.layers["cube"]
+def test_a_bar_gives_way_to_a_grid_a_first_picture_and_a_person(cube_viewer: ViewerModel) -> None:
+    bar, layer = ColourBar.of(cube_viewer), cube_viewer.layers["cube"]
+    # In a grid, the bar is in its cell, and the unit would be far from it.
+    cube_viewer.canvas.grid.enabled = True
+    assert (bar.measured, text_beside(cube_viewer)) == (layer, "")
+    cube_viewer.canvas.grid.enabled = False
+    assert text_beside(cube_viewer) == "reflectance"
+    for is_awaiting in (True, False):
+        bar.is_awaiting_picture = lambda _, awaits=is_awaiting: awaits
+        bar.update()
+        assert bar.measured is (None if is_awaiting else layer)
     layer.colorbar.visible = False
     cube_viewer.add_points([[4, 7]])
     bar.update()
-    assert not layer.colorbar.visible
-    assert text_beside(cube_viewer) == ""
-
-
-def test_a_grid_has_the_bar_in_its_cell_and_no_unit_far_from_it(cube_viewer: ViewerModel) -> None:
-    bar = ColourBar.of(cube_viewer)
-    cube_viewer.canvas.grid.enabled = True
-    assert bar.measured is cube_viewer.layers["cube"]
-    assert text_beside(cube_viewer) == ""
-    cube_viewer.canvas.grid.enabled = False
-    assert text_beside(cube_viewer) == "reflectance"
-
-
-def test_a_band_that_waits_for_its_first_picture_gets_no_bar(cube_viewer: ViewerModel) -> None:
-    bar = ColourBar.of(cube_viewer)
-    bar.is_awaiting_picture = lambda layer: layer.name == "cube"
-    bar.update()
-    assert bar.measured is None
-    bar.is_awaiting_picture = lambda _: False
-    bar.update()
-    assert bar.measured is cube_viewer.layers["cube"]
+    assert (layer.colorbar.visible, text_beside(cube_viewer)) == (False, "")

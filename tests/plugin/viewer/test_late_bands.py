@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.testing import assert_allclose, assert_array_equal
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import WAVELENGTHS, Told, make_cube
 from tests.plugin.in_viewer import cube_in
@@ -80,7 +81,7 @@ def test_no_step_reads_a_file_on_the_thread_of_the_window(
         viewer.dims.set_current_step(0, band)
         qtbot.waitUntil(partial(is_drawn, layer, band))
         limits = contrast_limits(NUMBERS[band, None], DARKEST)
-        np.testing.assert_allclose(layer.contrast_limits, limits)
+        assert_allclose(layer.contrast_limits, limits)
     assert threads
     assert threading.main_thread() not in threads
 
@@ -110,8 +111,8 @@ def test_everybody_but_napari_gets_the_numbers_themselves(
     layer = shown_from(tmp_path / "cube", "bip", viewer)
     assert isinstance(layer.data, LateBands)
     for numbers in (layer.data, cube_in(layer).data):
-        np.testing.assert_array_equal(numbers[7, :, :], NUMBERS[7])
-        np.testing.assert_array_equal(numbers, NUMBERS)
+        assert_array_equal(numbers[7, :, :], NUMBERS[7])
+        assert_array_equal(numbers, NUMBERS)
     qtbot.waitUntil(lambda: layer._slice.image.raw.any())
 
 

@@ -13,6 +13,7 @@ import pytest
 import tifffile
 from napari.layers import Image as Layer
 from napari.layers._source import layer_source
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 import napari_mst as nm
@@ -84,11 +85,11 @@ def test_a_photo_of_a_phone_gives_one_cube_everywhere(
 
     out = tmp_path / "cube.hdr"
     assert main(["reconstruct", str(path), "-o", str(out), "--model", "pixelwise-srgb"]) == 0
-    np.testing.assert_array_equal(nm.read_cube(out).data, cube.data)
+    assert_array_equal(nm.read_cube(out).data, cube.data)
 
     photo = layer_of(shown_pages(path), path).read()
     in_window = nm.reconstruct(photo, model="pixelwise-srgb")
-    np.testing.assert_array_equal(in_window.data, cube.data)
+    assert_array_equal(in_window.data, cube.data)
     assert "converted from" in " ".join(in_window.provenance.assumptions)
 
 
@@ -103,7 +104,7 @@ def test_the_colours_of_a_file_count_where_the_pixels_of_its_layer_are_its_own(
     expected = np.moveaxis(truth.pixels, 0, -1)
     if pixels.shape != expected.shape:
         expected = np.rot90(expected, -UPRIGHT_OF_6)
-    np.testing.assert_array_equal(np.moveaxis(photo.pixels, 0, -1), expected)
+    assert_array_equal(np.moveaxis(photo.pixels, 0, -1), expected)
     assert set(truth.assumptions) <= set(photo.assumptions)
 
 
@@ -112,13 +113,13 @@ def test_values_for_a_camera_are_those_of_the_file_though_its_layer_shows_others
 ) -> None:
     path = deep_tiff(tmp_path)
     photo = layer_of(shown_pages(path), path).read("linear")
-    np.testing.assert_array_equal(photo.pixels, np.moveaxis(CODES.astype(np.uint16) * 257, -1, 0))
+    assert_array_equal(photo.pixels, np.moveaxis(CODES.astype(np.uint16) * 257, -1, 0))
 
 
 def test_a_layer_with_other_pixels_than_its_file_is_doubted(tmp_path: Path) -> None:
     path = jpeg(tmp_path)
     photo = layer_of(CODES ^ 1, path).read()
-    np.testing.assert_array_equal(photo.pixels, np.moveaxis(CODES ^ 1, -1, 0))
+    assert_array_equal(photo.pixels, np.moveaxis(CODES ^ 1, -1, 0))
     assert "other pixels by now" in " ".join(photo.assumptions)
     path.unlink()
     assert layer_of(CODES, path).read().assumptions == ()

@@ -1,11 +1,13 @@
 """Picks on a viewer without a window."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, picks_in
 
@@ -26,8 +28,12 @@ def test_a_pin_is_a_point_on_the_centre_of_its_pixel_beside_the_selected_cube(
     cube = cube_viewer.layers.selection.active
     assert pin(cube_viewer, (550, 4.3, 6.8))
     assert cube_viewer.layers.selection.active is cube
-    np.testing.assert_array_equal(picks_in(cube_viewer).data, [[4, 7]])
+    assert_array_equal(picks_in(cube_viewer).data, [[4, 7]])
     assert places(cube_viewer) == [[4, 7]]
+    # A pixel is the square around its centre.
+    corners = ((2.49, 3.5), (2.5, 4.5), (-0.5, 0))
+    found = [pixel_under(cube_viewer, (500, *corner)) for corner in corners]
+    assert found == [(cube, 2, 4), (cube, 3, 5), (cube, 0, 0)]
 
 
 def test_a_pixel_is_pinned_once_with_each_window(cube_viewer: ViewerModel) -> None:
@@ -49,9 +55,7 @@ def test_names_are_given_once_and_the_first_free_number_is_taken(cube_viewer: Vi
 
 
 @pytest.mark.parametrize("rotate", [0, 25])
-def test_points_keep_their_pixels_under_every_transform(
-    cube_viewer: ViewerModel, rotate: float
-) -> None:
+def test_points_keep_their_pixels_under_every_transform(rotate: float) -> None:
     viewer = ViewerModel()
     affine = [[1.1, 0.2, 3], [-0.1, 0.9, 5], [0, 0, 1]]
     photo = Image(
@@ -67,24 +71,10 @@ def test_points_keep_their_pixels_under_every_transform(
     every = [[row, column] for row in (0, 7, 19) for column in (0, 13, 29)]
     for row, column in every:
         assert pin(viewer, layer.data_to_world((3, row, column)))
-    np.testing.assert_allclose(picks_in(viewer).data, every, atol=1e-9)
+    assert_allclose(picks_in(viewer).data, every, atol=1e-9)
     assert places(viewer) == every
     layer.translate = layer.translate + np.array([0, 0, 2])
     assert all(not pin(viewer, layer.data_to_world((3, 7, column))) for column in (-1, 30))
-
-
-def test_a_cube_on_other_pixels_is_read_at_the_same_place(cube_viewer: ViewerModel) -> None:
-    coarse = add_cube(
-        cube_viewer,
-        make_cube(10, 15),
-        "coarse",
-        scale=(10, 2, 2),
-        translate=(400, 0.5, 0.5),
-    )
-    cube_viewer.layers.selection.active = cube_viewer.layers["cube"]
-    pin(cube_viewer, (550, 7, 12))
-    assert places(cube_viewer, cube_viewer.layers["cube"]) == [[7, 12]]
-    assert places(cube_viewer, coarse) == [[3, 6]]
 
 
 def hide(layer: Image, _: ViewerModel) -> None:
@@ -129,18 +119,24 @@ def test_bad_input(
     assert len(cube_viewer.layers) == 1
 
 
-def test_points_off_the_image_have_no_pixel(cube_viewer: ViewerModel) -> None:
-    pin(cube_viewer, (550, 5, 1))
+def test_points_are_read_on_any_cube_and_have_no_pixel_off_it(cube_viewer: ViewerModel) -> None:
+    cube, placed = cube_viewer.layers["cube"], {"scale": (10, 2, 2), "translate": (400, 0.5, 0.5)}
+    coarse = add_cube(cube_viewer, make_cube(10, 15), "coarse", **placed)
+    cube_viewer.layers.selection.active = cube
+    pin(cube_viewer, (550, 7, 12))
+    assert (places(cube_viewer, cube), places(cube_viewer, coarse)) == ([[7, 12]], [[3, 6]])
     points = picks_in(cube_viewer)
     points.data = [[-1, 1], [5, 2], [5, 30], [20, 3]]
-    assert pixels_of(points, cube_viewer.layers[0])[1].tolist() == [False, True, False, False]
+    assert pixels_of(points, cube)[1].tolist() == [False, True, False, False]
 
 
-def test_new_points_get_the_colour_that_is_used_least() -> None:
-    viewer = ViewerModel()
-    points = viewer.add_points([[0, 0], [1, 1]], face_color=[picks.PALETTE[0]] * 2)
+def test_new_points_get_the_colour_that_is_used_least_and_a_name() -> None:
+    look: dict[str, Any] = {"face_color": [picks.PALETTE[0]] * 2}
+    points = ViewerModel().add_points([[0, 0], [1, 1]], **look, metadata={METADATA_KEY: picks.ROLE})
     picks.tell_apart(points, [-1])
-    np.testing.assert_allclose(points.face_color, picks.COLOURS[:2])
+    assert_allclose(points.face_color, picks.COLOURS[:2])
+    picks.name_all(points)
+    assert picks.names(points) == ["pick 1", "pick 2"]
 
 
 def test_undo_goes_back_and_redo_forth_through_all_that_can_be_changed(
@@ -179,9 +175,3 @@ def test_undo_goes_back_and_redo_forth_through_all_that_can_be_changed(
     picks.recolour(points, 0, "#405060")
     history.step(points, 1)
     assert picks.colours(points)[0] == "#405060"
-
-
-def test_picks_whose_layer_has_no_windows_are_named(cube_viewer: ViewerModel) -> None:
-    points = cube_viewer.add_points([[4, 7], [5, 8]], metadata={METADATA_KEY: picks.ROLE})
-    picks.name_all(points)
-    assert picks.names(points) == ["pick 1", "pick 2"]
