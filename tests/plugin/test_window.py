@@ -306,8 +306,8 @@ def test_bad_input_opened_and_closed_through_the_window(
             widget = opened(window, name, qtbot)
             if name == RECONSTRUCT:  # the list of devices is kept for all docks
                 qtbot.waitUntil(partial(getattr, widget.form, "is_ready"), timeout=60_000)
-            if name in (SPECTRA, WORKSPACE):  # what was drawn is kept until the next drawing
-                drawn = widget if name == SPECTRA else widget.pages["photo"].widget().view
+            if name in (SPECTRA, MAPS, WORKSPACE):  # what was drawn is kept until the next drawing
+                drawn = widget.pages["photo"].widget().view if name == WORKSPACE else widget
                 qtbot.waitUntil(partial(has_lines, drawn, 2))
                 del drawn
             docks.append(weakref.ref(widget))
