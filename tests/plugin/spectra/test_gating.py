@@ -1,10 +1,14 @@
 """A lasso in the scatter makes a label, whose mean is a curve; regions are seen in the scatter."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels
 from pytestqt.qtbot import QtBot
+from qtpy.QtGui import QImage
+from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube
 
@@ -97,8 +101,8 @@ def test_a_value_that_the_cube_lacks_is_told_and_gates_are_refused(model: Spectr
         model.gating.gate(LEFT_HALF)
 
 
-def test_the_page_draws_the_scatter_and_takes_the_lasso(
-    cube_viewer: ViewerModel, qtbot: QtBot
+def test_the_page_draws_and_saves_the_scatter_and_takes_the_lasso(
+    cube_viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dock = ScatterDock(cube_viewer)
     qtbot.addWidget(dock)
@@ -106,6 +110,17 @@ def test_the_page_draws_the_scatter_and_takes_the_lasso(
     qtbot.waitUntil(lambda: dock.gating.scatter is not None, timeout=30_000)
     qtbot.waitUntil(lambda: dock.scatter.image.image is not None)
     assert dock.texts["x"].currentText() == dock.gating.x
+    path = tmp_path / "scatter.png"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    on_screen = dock.scatter.grab().toImage()
+    dock.save_button.click()
+    saved = QImage(str(path))
+    assert saved.width() == 3 * dock.scatter.width()
+    # Dark on white with the axes, and the screen is dark as before.
+    lightness = [saved.pixelColor(x, saved.height() // 2).lightness() for x in range(300)]
+    assert lightness[0] > 200
+    assert min(lightness) < 128
+    assert dock.scatter.grab().toImage() == on_screen
     dock.scatter.drawn.emit([(-9, -9), (9, -9), (9, 9), (-9, 9)])
     qtbot.waitUntil(lambda: len(dock.model.entries) == 1, timeout=30_000)
     assert dock.back_button.isEnabled()
