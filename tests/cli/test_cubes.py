@@ -5,6 +5,7 @@ import re
 import warnings
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from tests.cli.conftest import Run, assert_is_one_error
 
 from napari_mst import Provenance, SpectralCube, Spectrum, read_cube, write_cube, write_spectra
 from napari_mst.analysis.classification import classes
+from napari_mst.analysis.comparison import Measure, error_map
 from napari_mst.analysis.library import read_spectra
 from napari_mst.analysis.maps import MAPS, components, index, unmixed
 from napari_mst.base.arrays import Array
@@ -332,6 +334,14 @@ def test_errors_of_each_band_are_those_of_the_metrics(run: Run) -> None:
         assert row.split("\t") == [f"{wavelength:g}", *expected, f"{metrics.psnr(*pair):.2f}"]
 
 
+@pytest.mark.parametrize("measure", get_args(Measure))
+def test_error_map_is_that_of_python(run: Run, measure: Measure) -> None:
+    out, _ = make(run, f"map cube.hdr reference-{measure} --reference reference.hdr -o errors.tif")
+    assert out == "errors.tif\n"
+    assert_array_equal(only_band("errors.tif"), error_map(CUBE, REFERENCE, measure))
+    assert read_cube("errors.tif").metadata["map"] == f"reference-{measure}"
+
+
 def test_rendering_is_saved_as_the_method_makes_it(run: Run) -> None:
     assert make(run, "render cube.hdr -o lamp.png --illuminant led-b3")[0] == "lamp.png\n"
     assert_array_equal(picture("lamp.png"), CUBE.render("LED-B3"))
@@ -371,6 +381,12 @@ def test_every_command_takes_what_a_file_leaves_open(run: Run, command: str) -> 
     assert "--variable NAME" in err
     answers = "--variable rad --band-axis 0 --wavelengths 0.4:0.7 --unit um"
     make(run, f"{command} {answers}" + (" --scale 1" if command.startswith("info") else ""))
+
+
+def test_what_a_reader_assumes_is_a_note(run: Run) -> None:
+    np.savez("a.npz", cube=CUBE.data, wavelengths=WAVELENGTHS)
+    _, err = make(run, "spectra a.npz --at 1,1")
+    assert "note: The unit of the wavelengths is not given; nm was assumed." in err
 
 
 def test_what_a_light_leaves_open_is_noted_once(run: Run) -> None:
