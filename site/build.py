@@ -17,7 +17,7 @@ from typing import cast
 import generated  # type: ignore[import-not-found]  # beside this file
 import onnx
 import torch
-from tests.reference import RESULTS, TASKS, entries_of
+from tools.reference import RESULTS, TASKS, entries_of
 from torch import Tensor, nn
 
 import napari_mst as nm

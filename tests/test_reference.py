@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tests.reference import PAGE, RESULTS, TASKS, Entry, entries_of, page, public_names
+from tools.reference import PAGE, RESULTS, TASKS, Entry, entries_of, page, public_names
 
 import napari_mst
 from napari_mst.analysis.map_kind import MAPS
@@ -95,7 +95,7 @@ def arrays_in(entry: Entry) -> tuple[list[str], bool]:
 
 
 def test_page_of_reference_is_that_of_the_docstrings() -> None:
-    """`python -m tests.reference` writes it anew."""
+    """`python -m tools.reference` writes it anew."""
     assert PAGE.read_text("utf-8") == page()
 
 

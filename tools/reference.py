@@ -1,6 +1,6 @@
 """The docstrings of all public names by task, and `docs/reference.md`, which is made from them.
 
-python -m tests.reference    # writes the page anew; the reference of the site has the same order
+python -m tools.reference    # writes the page anew; the reference of the site has the same order
 """
 
 import inspect
