@@ -54,6 +54,13 @@ def test_a_record_comes_back_the_same(tmp_path: Path) -> None:
         assert_array_equal(found[name].attention, record[name].attention)
 
 
+def test_a_record_says_where_all_its_matrices_are_nearly_uniform() -> None:
+    logits = np.zeros((2, 5, 5), np.float32)
+    even = BlockAttention(logits, np.full_like(logits, 1 / 5))
+    assert "all blocks are nearly uniform" in AttentionRecord({"a": even}, HISTORY).uniformity
+    assert make_record().uniformity == ""
+
+
 def test_the_file_says_what_its_numbers_are_to_plain_numpy(tmp_path: Path) -> None:
     write_attention(tmp_path / "a.npz", make_record(), [make_map()])
     with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:

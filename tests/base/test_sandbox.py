@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -121,6 +122,9 @@ def test_a_file_that_crashes_or_stops_its_decoder_is_refused(
         monkeypatch.setattr(sandbox, "SECONDS", 0.5)
     with pytest.raises(CubeFileError, match=message):
         decoded(name)
+    # A clock that runs on would hold up the end of the program.
+    clocks = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+    assert all(clock.finished.is_set() for clock in clocks)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends no process for want of memory")

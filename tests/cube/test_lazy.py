@@ -115,19 +115,25 @@ def test_all_numbers_are_refused_where_memory_is_too_little(
     assert in_three_orders[0][0, 0, 1] == 1
 
 
-def test_a_tile_is_read_once_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("room", "rows_read"),
+    [(80, [0, 0, 0, 1, 1, 1, 0, 0, 0]), (lazy.KEPT_BYTES, [0, 1])],
+)
+def test_a_tile_is_read_once_while_there_is_room(
+    room: int, rows_read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     boxes = []
 
     def read(*ranges: range) -> Array:
         boxes.append(ranges)
         return NUMBERS[tuple(slice(at.start, at.stop) for at in ranges)]
 
-    # Room for four tiles of ten numbers; a row has three.
-    monkeypatch.setattr(lazy, "KEPT_BYTES", 80)
+    # 80 bytes are room for four tiles of ten numbers; a row has three.
+    monkeypatch.setattr(lazy, "KEPT_BYTES", room)
     tiled = cached(Lazy("b", SHAPE, "i2", read), (5, 1, 2))
     for row in (0, 0, 1, 0):
         assert_array_equal(tiled[:, row], NUMBERS[:, row])
-    assert [rows.start for _, rows, _ in boxes] == [0, 0, 0, 1, 1, 1, 0, 0, 0]
+    assert [rows.start for _, rows, _ in boxes] == rows_read
 
 
 def test_looking_at_bands_keeps_a_few_and_strips_of_all_bands_keep_their_row(

@@ -99,6 +99,7 @@ def test_a_value_that_the_cube_lacks_is_told_and_gates_are_refused(model: Spectr
     assert "r900" in model.snapshot.problem
     with pytest.raises(SpectrumError, match="no scatter"):
         model.gating.gate(LEFT_HALF)
+    assert model.gating.highlights == []
 
 
 def test_the_page_draws_and_saves_the_scatter_and_takes_the_lasso(

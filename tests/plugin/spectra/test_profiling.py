@@ -104,9 +104,11 @@ def test_the_page_draws_and_saves_the_line(
     qtbot.addWidget(dock)
     dock.show()
     assert not dock.save_button.isEnabled()
+    assert not dock.chart.image.isVisible()
     dock.draw_button.click()
     cube_viewer.layers[-1].add_lines(LINE)
     qtbot.waitUntil(dock.save_button.isEnabled, timeout=30_000)
+    assert dock.chart.image.isVisible()
     data = make_cube().data[:, 5, 5:26]
     assert_allclose(dock.chart.curve.yData, data[15], rtol=1e-5)
     path = tmp_path / f"profile{suffix}"
