@@ -8,7 +8,7 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import picture_in
 
 from napari_mst.plugin.pictures.composing import Composer
-from napari_mst.plugin.spectra.dock import OF_THE_EYE, SpectraDock
+from napari_mst.plugin.spectra.dock import SpectraDock
 
 
 @pytest.mark.usefixtures("as_pictures")
@@ -22,11 +22,11 @@ def test_bars_are_there_while_the_picture_is_and_a_dragged_one_changes_it(
     composer.toggle()
     qtbot.waitUntil(lambda: len(plot.handles) == 3)
     red, green, blue = plot.handles
-    assert (red.value(), green.value(), blue.value()) == OF_THE_EYE
+    assert (red.value(), green.value(), blue.value()) == (640, 540, 460)
     red.setValue(900)
     red.sigDragged.emit(red)
     red.sigPositionChangeFinished.emit(red)
-    expected = make_cube().composite((700, *OF_THE_EYE[1:]))
+    expected = make_cube().composite((700, 540, 460))
     qtbot.waitUntil(lambda: np.array_equal(picture_in(cube_viewer).data, expected))
     # It reached beyond the wavelengths of the cube, and now stands at the last one.
-    assert [one.value() for one in plot.handles] == [700, *OF_THE_EYE[1:]]
+    assert [one.value() for one in plot.handles] == [700, 540, 460]
