@@ -161,6 +161,8 @@ class Entry:
         rows: dict[str, str] = {}
         label = ""
         for line in parts[2].strip("\n").split("\n"):
+            if line[width : width + 2].strip():
+                raise ValueError(f"Expected two columns, got {line!r}. Widen the first.")
             label = line[:width].strip() or label
             rows[label] = f"{rows.get(label, '')} {line[width:].strip()}".strip()
         return {one: text for labels, text in rows.items() for one in labels.split(", ")}

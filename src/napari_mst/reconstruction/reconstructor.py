@@ -105,18 +105,18 @@ class Reconstructor:
 
     Notes
     -----
-    =============================  ================================================================
-    photo                          a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3),
-                                   sRGB;
-                                   linear RGB of a camera, uint16 0-65535 or float 0-1, for a model
-                                   that needs a camera
-    reconstruct()                  (B, H, W) float32, reflectance, 0 to about 1; wavelengths in nm
-    preview()                      as `reconstruct`, of about 0.25 megapixels
-    reconstruct_lazy()             as `reconstruct`, computed where it is looked at
-    cube_of(), prepare().compute()     (B, H, W) in the precision: float32, or float64 if asked for
-    read(), prepare(), plan_for()      photos as for `reconstruct`
-    memory                         bytes
-    =============================  ================================================================
+    ==============================  ===============================================================
+    photo                           a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3),
+                                    sRGB;
+                                    linear RGB of a camera, uint16 0-65535 or float 0-1, for a model
+                                    that needs a camera
+    reconstruct()                   (B, H, W) float32, reflectance, 0 to about 1; wavelengths in nm
+    preview()                       as `reconstruct`, of about 0.25 megapixels
+    reconstruct_lazy()              as `reconstruct`, computed where it is looked at
+    cube_of(), prepare().compute()  (B, H, W) in the precision: float32, or float64 if asked for
+    read(), prepare(), plan_for()   photos as for `reconstruct`
+    memory                          bytes
+    ==============================  ===============================================================
 
     Examples
     --------
