@@ -227,7 +227,9 @@ def test_unknown_brightness_widens_the_band_but_not_that_of_the_shape(cube: Spec
 DAMAGED = [
     ({"factor": each}, "a prediction") for each in ("wide", [1.0, 2.0], [[1.0]], [-1.0], None)
 ]
-DAMAGED += [({"brightness": each}, "two") for each in ([0.5], [2.0, 0.5], "wide", [0.0, 2.0])]
+DAMAGED += [
+    ({"brightness": each}, "two") for each in ([0.5], [2.0, 3.0], [0.5, 0.9], "wide", [0.0, 2.0])
+]
 
 
 @pytest.mark.parametrize(("damage", "needed"), DAMAGED)
