@@ -145,7 +145,7 @@ class AttentionDock(Dock):
         self.layers = QComboBox(toolTip=f"{LAYERS_HINT} {FEATURES.tooltip}")
         self.steps_button = _button("Show the steps", STEPS_HINT, self.start, steps_order)
         self.formulas_button = QPushButton("Formulas", checkable=True, toolTip=FORMULAS_HINT)
-        self.steps = Pictures("The steps of attention", 160)
+        self.steps = Pictures("The steps of attention", 190)
         self.what_if = WhatIfPage(WhatIf(self.viewer, self.model, partial(start, is_listed=False)))
         self.pixel = PixelPage()
         self.tabs = Pages()
