@@ -65,9 +65,9 @@ from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
 from napari_mst.plugin.viewer.widgets import (
     HelpButton,
-    Pages,
     Paragraph,
     ScrolledPage,
+    TabPages,
     fill,
     let_shrink,
 )
@@ -148,7 +148,7 @@ class AttentionDock(Dock):
         self.steps = Pictures("The steps of attention", 190)
         self.what_if = WhatIfPage(WhatIf(self.viewer, self.model, partial(start, is_listed=False)))
         self.pixel = PixelPage()
-        self.tabs = Pages()
+        self.tabs = TabPages()
         self.form_fold = Fold(self.rows, FOLD_HINT, "Photo and model")
         self.effects_text = Paragraph()
         self.full_button = QToolButton(text="Full screen", autoRaise=True, toolTip=FULL_HINT)
