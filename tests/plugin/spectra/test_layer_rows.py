@@ -1,6 +1,7 @@
 """Shapes and labels as regions of a cube, on a viewer without a window."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,17 @@ def test_the_colours_of_classes_are_looked_up_and_not_compiled(
     found = LabelRows(labels).rgba(np.array([1, 300]))
     assert_allclose(found, [(1, 0, 0, 1), (0, 1, 0, 1)])
     assert LabelRows(labels).rgba(np.array([], int)).shape == (0, 4)
+
+
+def test_every_label_is_compared_with_the_reference_pixel_by_pixel(
+    cube_viewer: ViewerModel,
+) -> None:
+    labels = cube_viewer.add_labels(block().astype(int))
+    cube = make_cube()
+    noise = np.where(np.indices(cube.shape).sum(axis=0) % 2, 0.1, -0.1)
+    truth = add_cube(cube_viewer, replace(cube, data=cube.data + noise), "truth")
+    reads = reader.errors_of(cube_viewer.layers["cube"], truth)
+    (task,) = LabelRows(labels).tasks(reads, cube_viewer).values()
+    comparison = task.run(NO_PROGRESS)[1]
+    # Though the mean curves are the same.
+    assert comparison.rmse == pytest.approx(0.1, rel=1e-5)

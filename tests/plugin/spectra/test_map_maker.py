@@ -163,12 +163,19 @@ def test_maps_of_a_reference_are_listed_where_there_is_one(
     qtbot.waitUntil(lambda: are_listed() == {True})
 
 
-def test_the_photo_of_a_cube_differs_little_and_its_threshold_has_name_and_unit(
+def test_the_photo_of_a_cube_differs_little_and_is_refused_for_a_cube_of_no_reflectance(
     maps_dock: MapsDock, chart: Image, make: Make, qtbot: QtBot
 ) -> None:
     assert np.nanmax(make("Difference from the photo").data) < 1
     qtbot.waitUntil(maps_dock.least_text.isVisible)
     assert maps_dock.least_text.text() == "Number its regions from this value on (CIEDE2000):"
+    maps_dock.viewer.layers.selection.active = chart
+    cube = make("Transformed spectra")
+    maps_dock.kinds.setCurrentIndex(NUMBERS["Difference from the photo"])
+    assert not maps_dock.maps.lacks
+    maps_dock.maps.source = cube
+    for part in ("a cube of reflectance", "continuum removed"):
+        assert part in maps_dock.maps.lacks
 
 
 def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_threshold(

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 from napari.components import ViewerModel
+from numpy.testing import assert_allclose
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
+from napari_mst.analysis.transforms import normalised, transformed
 from napari_mst.plugin.spectra.resolve import VIEWS, Snapshot
+from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 
 
@@ -57,6 +60,17 @@ def test_only_the_axis_of_values_from_0_to_1_shows_all_of_them(
     model.set(**choices)
     assert model.snapshot.axes is not None
     assert model.snapshot.axes.top == top
+
+
+def test_curves_are_shown_in_the_chosen_way_and_kept_as_measured(model: SpectraModel) -> None:
+    measured, _ = spectra_of(model.entries)
+    by_name = [transformed(measured, way=way) for way in ("first derivative", "continuum removed")]
+    scaled = [normalised(measured, to=to) for to in ("area", "maximum")]
+    for view, expected in zip(VIEWS, (measured, *scaled, *by_name), strict=True):
+        model.set(view=view)
+        shown = model.snapshot.curves.lines[0].spectrum
+        assert_allclose(shown.values, expected.values)
+    assert_allclose(spectra_of(model.entries)[0].values, make_cube().data[:, 4, 7])
 
 
 def test_an_axis_shows_one_quantity_and_the_notes_name_the_cubes(

@@ -31,12 +31,15 @@ def test_each_band_has_its_own_contrast_unless_a_person_says_otherwise(
         assert tuple(layer.contrast_limits) == of_band
         assert of_band == pytest.approx(np.percentile(layer.data[band], (DARKEST, 99.9)))
     contrast.is_own = False
-    assert tuple(layer.contrast_limits) == contrast_limits(layer.data)
+    for wavelength in (680, 450):
+        cube_viewer.dims.set_point(0, wavelength)
+        assert tuple(layer.contrast_limits) == contrast_limits(layer.data)
+    contrast.is_own = True
     layer.contrast_limits = (0.1, 0.2)
-    cube_viewer.dims.set_point(0, 450)
+    cube_viewer.dims.set_point(0, 460)
     assert tuple(layer.contrast_limits) == (0.1, 0.2)
     contrast.is_own = True
-    assert tuple(layer.contrast_limits) == contrast_limits(layer.data[5:6], DARKEST)
+    assert tuple(layer.contrast_limits) == contrast_limits(layer.data[6:7], DARKEST)
 
 
 def test_a_band_is_grey_or_has_the_colour_of_its_wavelength(
