@@ -258,7 +258,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     share = dock.schematic.shares["stages.0.encoder.1"][1]
     tip = dock.schematic.buttons["stages.0.encoder.1", 1].toolTip()
     assert f"equal weights change {share:.0%}" in tip
-    assert dock.effects_text.text().startswith("Bars: how much the cube changes")
+    assert dock.schematic.bars.text().startswith("Bars: how much the cube changes")
     assert dock.start(map_order, "head-effect")
     done(dock, qtbot)
     assert map_layers(viewer)[1].data.shape == (20, 30)

@@ -67,7 +67,7 @@ from napari_mst.plugin.viewer.widgets import (
     HelpButton,
     Paragraph,
     ScrolledPage,
-    TabPages,
+    Tabs,
     fill,
     let_shrink,
 )
@@ -90,10 +90,6 @@ EFFECTS_HINT = (
 LAYERS_HINT = "A part of the network, by the name of the maps that it writes."
 FOLD_HINT = "The photo and the model that Record takes."
 FULL_HINT = "Show this page alone on the whole screen, for a lecture; Esc goes back."
-BARS = (
-    "Bars: how much the cube changes with equal weights in this head, by what it changes with "
-    "equal weights in all."
-)
 NO_FIGURE = "This page has no pictures to save. Choose Matrix, Steps or Pixel."
 HELP_HINT = "Read about attention in the documentation, with its formulas, in your browser."
 
@@ -148,9 +144,8 @@ class AttentionDock(Dock):
         self.steps = Pictures("The steps of attention", 190)
         self.what_if = WhatIfPage(WhatIf(self.viewer, self.model, partial(start, is_listed=False)))
         self.pixel = PixelPage()
-        self.tabs = TabPages()
+        self.tabs = Tabs()
         self.form_fold = Fold(self.rows, FOLD_HINT, "Photo and model")
-        self.effects_text = Paragraph()
         self.full_button = QToolButton(text="Full screen", autoRaise=True, toolTip=FULL_HINT)
         self.bar = JobBar(self.workspace, CANCEL_HINT)
         self._lay_out()
@@ -159,7 +154,6 @@ class AttentionDock(Dock):
     def _lay_out(self) -> None:
         for box in (self.runs, self.layers):
             let_shrink(box, LETTERS)
-        self.effects_text.setText(BARS)
         maps, steps = QWidget(), QWidget()
         part = fill(QHBoxLayout(), QLabel("Maps of the part"), self.layers, stretched=self.layers)
         fill(QVBoxLayout(maps), self.effects_button, self.maps, part, stretched=self.maps)
@@ -181,7 +175,6 @@ class AttentionDock(Dock):
             self.form_fold,
             fill(QHBoxLayout(), *runs, stretched=self.runs),
             self.schematic,
-            self.effects_text,
             self.text,
             self.tabs,
             self.bar,
@@ -421,7 +414,6 @@ class AttentionDock(Dock):
         self.matrices.compare_button.setEnabled(has_matrices)
         self.schematic.setVisible(has_run)
         self.runs.setVisible(has_run)
-        self.effects_text.setVisible(bool(self.model.shares))
         if self.tabs.isTabVisible(0) != has_run:
             self._open_pages(has_run=has_run)
         self.bar.show_state(state)

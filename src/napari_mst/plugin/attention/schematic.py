@@ -16,7 +16,7 @@ from qtpy.QtWidgets import (
 from napari_mst.attention.record import AttentionRecord, head_title
 from napari_mst.plugin.attention.attention_model import Shares
 from napari_mst.plugin.viewer.sharing import calling
-from napari_mst.plugin.viewer.widgets import fill
+from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 LEVELS = (0, 1, 2, 1, 0)
 """Depth of the five blocks of a U-shape: full, half and quarter resolution."""
@@ -31,6 +31,11 @@ STYLE = (
     "QToolButton {{ border: 1px solid {secondary}; background: {bar}; min-width: 2px; }}"
     "QToolButton:checked {{ border-color: {text}; border-width: 2px; }}"
     "QToolButton:focus {{ border-width: 3px; }}"
+)
+
+BARS = (
+    "Bars: how much the cube changes with equal weights in this head, by what it changes with "
+    "equal weights in all."
 )
 
 Head = tuple[str, int]
@@ -55,7 +60,10 @@ class Schematic(QWidget):
         self.buttons: dict[Head, QToolButton] = {}
         self.setAccessibleName("Blocks of the network")
         self._content = QWidget()
-        self._layout = fill(QVBoxLayout(self), self._content)
+        self.bars = Paragraph()
+        self.bars.setText(BARS)
+        self.bars.hide()
+        self._layout = fill(QVBoxLayout(self), self._content, self.bars)
 
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
@@ -122,6 +130,7 @@ class Schematic(QWidget):
 
     def _dress(self) -> None:
         """Give each button its colours and its tooltip, with the effect of its head as a bar."""
+        self.bars.setVisible(bool(self.shares))
         names = ("text", "secondary", "current", "primary", "warning")
         colours = {name: getattr(self._theme, name).as_hex() for name in names}
         for (block, head), button in self.buttons.items():

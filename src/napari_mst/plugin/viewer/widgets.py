@@ -103,7 +103,7 @@ class ScrolledPage(QScrollArea):
         return QSize(self.widget().sizeHint())
 
 
-class TabPages(QTabWidget):
+class Tabs(QTabWidget):
     """Tabs that are as low as the page that is shown: Qt has the least height of every page."""
 
     def __init__(self) -> None:
