@@ -8,6 +8,7 @@ HEIGHT WIDTH THREADS` prints planned and measured bytes of one case.
 
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,13 +19,21 @@ import torch
 
 from lab.benchmarks import common
 from lab.benchmarks.contender import published_network
-from napari_mst import load_model
+from napari_mst import load_model, write_cube
+from napari_mst.batch.clips import reconstruct_clip, write_clip
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
+from napari_mst.photo.frames import Frame
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.preparing import PREVIEW_PIXELS
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.references.intervals import lazy_intervals
 
-KINDS = ("float32", "bfloat16", "float64", "ensemble", "region", "preview", "file", "colours")
+KINDS = (
+    *("float32", "bfloat16", "float64", "ensemble", "region", "preview", "file", "colours"),
+    *("intervals", "lazy", "clip", "steady"),
+)
+SAVED = ("intervals", "lazy", "clip", "steady")
+"""Kinds of which files are written as well."""
 MODELS = ("mstpp-photo", "mstpp-srgb", "pixelwise-srgb", "published")
 
 
@@ -87,14 +96,7 @@ def measure(model: str, kind: str, height: int, width: int, threads: int) -> tup
     def photo(*size: int) -> Photo:
         return Photo.from_array(generator.integers(0, 256, (*size, 3), dtype=np.uint8))
 
-    runs = {
-        "preview": lambda photo: reconstructor.preview(photo),
-        "ensemble": lambda photo: reconstructor.reconstruct(photo, ensemble=True),
-        "region": lambda photo: reconstructor.reconstruct(
-            photo, region=(0, photo.shape[0] // 2, 0, photo.shape[1])
-        ),
-    }
-    run: Callable[[Photo], object] = runs.get(kind, lambda photo: reconstructor.reconstruct(photo))
+    run = run_of(kind, reconstructor)
     large = photo(height, width)
     shapes = {"preview": large.reduced(PREVIEW_PIXELS).shape, "region": (height // 2, width)}
     planned = shapes.get(kind, large.shape)
@@ -106,8 +108,9 @@ def measure(model: str, kind: str, height: int, width: int, threads: int) -> tup
             reconstructor.model, "cpu", memory=plan.memory - 1, correct_colour=False
         )
         plan = reconstructor.plan(height, width)
+        run = run_of(kind, reconstructor)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    field = "RssAnon" if kind == "file" else "VmHWM"
+    field = "RssAnon" if kind in ("file", *SAVED) else "VmHWM"
     before, seen = kilobytes(field), [0]
     ended = threading.Event()
     watcher = threading.Thread(target=watch, args=(field, seen, ended))
@@ -116,6 +119,39 @@ def measure(model: str, kind: str, height: int, width: int, threads: int) -> tup
     ended.set()
     watcher.join()
     return plan.memory, 1024 * (max(seen) - before)
+
+
+def run_of(kind: str, reconstructor: Reconstructor) -> Callable[[Photo], object]:
+    """What a case of this kind makes of a photo."""
+
+    def upper_half(photo: Photo) -> object:
+        height, width = photo.shape
+        return reconstructor.reconstruct(photo, region=(0, height // 2, 0, width))
+
+    def saved(photo: Photo) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            if kind in ("clip", "steady"):
+                frames = [Frame(photo)] * 3
+                steady = kind == "steady"
+                clip = reconstruct_clip(lambda: iter(frames), reconstructor, is_steady=steady)
+                write_clip(Path(folder, "clip.zarr"), clip)
+                return
+            if kind == "lazy":
+                write_cube(Path(folder, "cube.zarr"), reconstructor.reconstruct_lazy(photo))
+                return
+            cube = reconstructor.reconstruct(photo)
+            for name, each in zip(
+                ("cube", "lower", "upper"), (cube, *lazy_intervals(cube)), strict=True
+            ):
+                write_cube(Path(folder, f"{name}.hdr"), each)
+
+    runs: dict[str, Callable[[Photo], object]] = {
+        "preview": reconstructor.preview,
+        "ensemble": lambda photo: reconstructor.reconstruct(photo, ensemble=True),
+        "region": upper_half,
+        **dict.fromkeys(SAVED, saved),
+    }
+    return runs.get(kind, reconstructor.reconstruct)
 
 
 def watch(field: str, seen: list[int], ended: threading.Event) -> None:

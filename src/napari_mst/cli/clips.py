@@ -61,12 +61,15 @@ def reconstruct_frames(
     spectra: dict[PixelOption, list[Spectrum]] = {pixel: [] for pixel in at}
 
     def noted(clip: CubeClip) -> Iterator[SpectralCube | None]:
-        for number, (cube, when) in enumerate(zip(clip.cubes, clip.seconds, strict=True)):
+        frames = enumerate(clip.seconds)
+        for cube in clip.cubes:
+            number, when = next(frames)
             name = f"frame {number}" if when is None else f"frame {number}, {when:.6g} s"
             for pixel, found in spectra.items():
                 if cube is not None:
                     found.append(replace(cube.spectrum(*pixel), name=name))
             yield cube
+            del cube  # before the next is computed
 
     with asked_to_stop() as progress, progress_bar(clip.name, progress) as bar:
         cubes = reconstruct_clip(

@@ -11,7 +11,7 @@ CPU take part.
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -249,19 +249,23 @@ def make_plan(
         shared = plan.device_memory if device.type == "mps" else 0
         if plan.memory + shared <= memory and plan.device_memory <= device_memory:
             return plan
+    least = min(possible, key=lambda plan: plan.needs)
     if or_least:
-        return min(possible, key=lambda plan: plan.needs)
-    raise _out_of_memory(job, plans[0], (memory, device_memory, free_disk))
+        return least
+    raise _out_of_memory(job, least, (memory, device_memory, free_disk))
 
 
-def _out_of_memory(job: PlannedRun, best: Plan, free: tuple[int, int, int]) -> OutOfMemory:
-    """The error that says what the *best* plan needs, and the *free* memory and disk."""
+def _out_of_memory(job: PlannedRun, least: Plan, free: tuple[int, int, int]) -> OutOfMemory:
+    """The error that says the smallest budget that would do, and the *free* memory and disk."""
     memory, device_memory, disk = map(_bytes_text, free)
-    needed = _bytes_text(best.memory + best.device_memory)
-    of_device = f" (and {device_memory} on {job.device})" if job.device.type != "cpu" else ""
+    needed, advice = _bytes_text(least.memory, math.ceil), "Take a smaller image"
+    if job.device.type != "cpu":
+        needed += f" (and {_bytes_text(least.device_memory, math.ceil)} on {job.device})"
+        memory += f" (and {device_memory} on {job.device})"
+        advice = "Take the CPU or a smaller image"
     return OutOfMemory(
         f"Expected {needed} of free memory for {job.height} x {job.width} pixels on {job.device}, "
-        f"got {memory}{of_device} (and {disk} of disk). Take the CPU or a smaller image."
+        f"got {memory} (and {disk} of disk). {advice}."
     )
 
 
@@ -389,5 +393,8 @@ def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
     return int(share * (of_kernels + threads * _THREAD_BYTES * more))
 
 
-def _bytes_text(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 10**8 else f"{size / 1e6:.0f} MB"
+def _bytes_text(size: int, rounded: Callable[[float], float] = round) -> str:
+    in_megabytes = size / 1e6
+    if size < 10**8:
+        return f"{rounded(in_megabytes)} MB"
+    return f"{rounded(in_megabytes / 100) / 10:.1f} GB"

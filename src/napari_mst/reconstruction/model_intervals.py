@@ -35,6 +35,7 @@ from napari_mst.base.errors import CubeError
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
+from napari_mst.cube.lazy import Numbers
 from napari_mst.engine.device import threads_of_cpu
 from napari_mst.engine.fast_paths import native
 from napari_mst.models import MODELS, load_model
@@ -85,22 +86,26 @@ def model_intervals(
     Cancelled
         As soon as *progress* is cancelled.
     """
-    _check(cube)
+    write = side_writer(cube)
     sides = np.empty((2, *cube.shape), dtype=np.float32)
-    write = _writer(cube)
 
     def compute(rows: slice) -> None:
         write(np.asarray(cube.data[:, rows], dtype=np.float32), sides[:, :, rows])
 
     each_block(compute, row_blocks(cube.shape[1:]), progress, threads_of_cpu())
-    holds = cube.provenance.error_band.get("holds", "")
-    reason = f", wide enough for {holds}" if holds else ""
     lower, upper = sides
-    return side_of(cube, lower, "Lower", reason), side_of(cube, upper, "Upper", reason)
+    return as_cubes(cube, (lower, upper), reason_of(cube))
 
 
-def _writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
-    """Writes both sides (2, B, h, w) of some spectra (B, h, w) of *cube*."""
+def side_writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
+    """Writes both sides (2, B, h, w) of some spectra (B, h, w) of *cube*.
+
+    Raises
+    ------
+    CubeError
+        If the model of the cube has no calibrated band.
+    """
+    _check(cube)
     if not native.is_ready():
 
         def write(spectra: Singles, sides: Singles) -> None:
@@ -275,12 +280,25 @@ def _around(spectra: Floats, cube: SpectralCube) -> IntervalSides:
     return lower, (spectra + above) * np.float32(brighter)
 
 
-def side_of(cube: SpectralCube, data: Singles, side: str, reason: str) -> SpectralCube:
-    """*data* as a cube like *cube* that says what it is, and states no prediction interval."""
+def reason_of(cube: SpectralCube) -> str:
+    """The end of the note on the band of the model of *cube*: which photos it holds."""
+    holds = cube.provenance.error_band.get("holds", "")
+    return f", wide enough for {holds}" if holds else ""
+
+
+def as_cubes(
+    cube: SpectralCube, sides: tuple[Numbers, Numbers], reason: str
+) -> tuple[SpectralCube, SpectralCube]:
+    """Both *sides* as cubes like *cube* that say what they are, and state no interval."""
     past = cube.provenance
-    note = f"{side}{SIDE_NOTE}{reason}; {past.calibration}."
-    provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
-    return replace(cube, data=data, colour_error=None, provenance=provenance)
+
+    def side(word: str, data: Numbers) -> SpectralCube:
+        note = f"{word}{SIDE_NOTE}{reason}; {past.calibration}."
+        provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
+        return replace(cube, data=data, colour_error=None, provenance=provenance)
+
+    lower, upper = sides
+    return side("Lower", lower), side("Upper", upper)
 
 
 def _check(cube: SpectralCube) -> None:

@@ -5,16 +5,19 @@ pixel and band by band. It needs the cube and its history, not the photo: the fe
 are the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.base.arrays import Doubles, Floats, Singles, doubles
+from napari_mst.base.arrays import Array, Doubles, Floats, Singles, doubles
 from napari_mst.base.errors import CubeError
-from napari_mst.base.progress import Progress, ProgressLike, as_progress
+from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import Lazy
+from napari_mst.engine.device import threads_of_cpu
 from napari_mst.reconstruction import model_intervals as of_models
+from napari_mst.reconstruction.colour_fidelity.code_cells import each_block
 from napari_mst.reconstruction.model_intervals import instrument_error
 from napari_mst.references import refinement_record
 from napari_mst.references.colour_views import Part, features_of, spectra_of
@@ -26,11 +29,13 @@ from napari_mst.references.process import (
     posterior,
 )
 
-_Strip = tuple[slice, Floats, Floats]
-"""Some rows, and the lower and upper spectra (B, rows, W) around them."""
+_Take = Callable[[slice, Floats, Floats], None]
+"""Takes some rows of a part, and the lower and upper spectra (B, rows, w) around them."""
 
 _DIMMEST = 0.01
 """Mean reflectance below which a width is not divided by it."""
+
+_REASON = ", by what the reference spectra leave open"
 
 _MEASUREMENTS = 2
 """Measurements that differ by an instrument's error: that of a spot, and the one that checks."""
@@ -91,12 +96,40 @@ def prediction_intervals(
         references = of_models.of_shape(cube) if shape_only else cube
         return of_models.model_intervals(references, as_progress(progress))
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
-    for rows, below, above in _strips(cube, as_progress(progress)):
+
+    def take(rows: slice, below: Floats, above: Floats) -> None:
         lower[:, rows] = below
         upper[:, rows] = above
-    reason = ", by what the reference spectra leave open"
-    lower_side = of_models.side_of(cube, lower, "Lower", reason)
-    return lower_side, of_models.side_of(cube, upper, "Upper", reason)
+
+    _Sides(cube).each(Part.whole(cube.shape[1:]), take, as_progress(progress))
+    return of_models.as_cubes(cube, (lower, upper), _REASON)
+
+
+def lazy_intervals(
+    cube: SpectralCube, progress: Progress = NO_PROGRESS
+) -> tuple[SpectralCube, SpectralCube]:
+    """As `prediction_intervals`, computed where they are read: to save them takes no memory.
+
+    Each is to be read once, from the top, by which *progress* moves. Errors are the same.
+    """
+    sides = _Sides(cube)
+    bands, height, _ = cube.shape
+
+    def numbers(index: int) -> Lazy:
+        def read(wanted: range, rows: range, columns: range) -> Array:
+            found = np.empty((bands, len(rows), len(columns)), np.float32)
+
+            def take(at: slice, *both: Floats) -> None:
+                found[:, at] = both[index]
+
+            sides.each(Part(rows, columns), take)
+            progress.reach((index + rows.stop / height) / 2)
+            return found[wanted.start : wanted.stop : wanted.step]
+
+        return Lazy("the prediction interval", cube.shape, np.float32, read, (bands, 1, 1))
+
+    reason = _REASON if _is_refined(cube) else of_models.reason_of(cube)
+    return of_models.as_cubes(cube, (numbers(0), numbers(1)), reason)
 
 
 def interval_width(
@@ -114,26 +147,43 @@ def interval_width(
         As `prediction_intervals`.
     """
     width = np.empty(cube.shape[1:], dtype=np.float32)
-    for rows, below, above in _strips(cube, as_progress(progress)):
+
+    def take(rows: slice, below: Floats, above: Floats) -> None:
         mean = doubles(cube.data[:, rows]).mean(axis=0)
         width[rows] = (above - below).mean(axis=0) / np.maximum(mean, _DIMMEST)
+
+    _Sides(cube).each(Part.whole(cube.shape[1:]), take, as_progress(progress))
     return width
 
 
-def _strips(cube: SpectralCube, progress: Progress) -> Iterator[_Strip]:
-    """Lower and upper spectra around the rows of *cube*, refined or as its model gives them."""
-    doubt = _doubt_of(cube)
-    points = 0 if doubt is None else len(doubt.process.points)
-    for rows, part in Part.whole(cube.shape[1:]).strips(points):
-        progress.reach(rows.start / cube.shape[1])
-        if doubt is None:
-            lower, upper = of_models.model_intervals(cube.crop(rows, slice(None)))
-            yield rows, lower.data, upper.data
-        else:
-            spectra = spectra_of(cube, part)
-            below, above = _around(spectra, features_of(cube, part, spectra), doubt)
-            yield rows, below.T.reshape(-1, *part.shape), above.T.reshape(-1, *part.shape)
-    progress.reach(1.0)
+class _Sides:
+    """The lower and upper spectra around *cube*, refined or as its model gives them."""
+
+    def __init__(self, cube: SpectralCube) -> None:
+        self._cube = cube
+        self._doubt = _doubt_of(cube)
+        if self._doubt is None:
+            self._write = of_models.side_writer(cube)
+
+    def each(self, part: Part, take: _Take, progress: Progress = NO_PROGRESS) -> None:
+        """Let *take* have the spectra around *part*, strip by strip; several run at a time."""
+        points = 0 if self._doubt is None else len(self._doubt.process.points)
+
+        def around(strip: tuple[slice, Part]) -> None:
+            rows, pixels = strip
+            take(rows, *self._of(pixels))
+
+        each_block(around, list(part.strips(points)), progress, threads_of_cpu())
+
+    def _of(self, part: Part) -> tuple[Floats, Floats]:
+        if self._doubt is None:
+            numbers = np.asarray(self._cube.data[part.key], dtype=np.float32)
+            lower, upper = sides = np.empty((2, *numbers.shape), np.float32)
+            self._write(numbers, sides)
+            return lower, upper
+        spectra = spectra_of(self._cube, part)
+        below, above = _around(spectra, features_of(self._cube, part, spectra), self._doubt)
+        return below.T.reshape(-1, *part.shape), above.T.reshape(-1, *part.shape)
 
 
 def interval_of(cube: SpectralCube, row: int, column: int) -> of_models.IntervalSides | None:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.base.arrays import Doubles, DType, even_step
+from napari_mst.base.arrays import Array, Doubles, DType, even_step
 from napari_mst.base.errors import SaveError
-from napari_mst.base.progress import Progress
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
 from napari_mst.formats.cube_record import OWN, Description, record_of, seal_of
@@ -94,8 +94,14 @@ def write_frames(folder: Path, clip: CubeClip) -> None:
 
     seconds = None if None in clip.seconds else np.array(clip.seconds, np.float64)
     array: Any = None
+
+    def put(place: tuple[slice, slice], block: Array) -> None:
+        array[number, *place] = block
+
+    number = -1
     with _chunks_settled():
-        for number, cube in enumerate(clip.cubes):
+        for cube in clip.cubes:  # not enumerated: that keeps a cube while the next is computed
+            number += 1
             if cube is None:
                 continue
             if array is None:
@@ -105,7 +111,8 @@ def write_frames(folder: Path, clip: CubeClip) -> None:
                 array = _level(group, "0", clip.shape, np.asarray(cube.data).dtype, math.nan)
                 # Not an array beside it: napari would take that for a smaller copy.
                 array.attrs["seconds"] = list(clip.seconds)
-            array[number] = np.asarray(cube.data)
+            write_blocks(cube.data, array.dtype, NO_PROGRESS, put, array.chunks[2])
+            del cube
     if array is None:
         raise SaveError("Expected the cubes of a clip, got none. Choose another clip.")
 
