@@ -34,6 +34,8 @@ KINDS = (
 )
 SAVED = ("intervals", "lazy", "clip", "steady")
 """Kinds of which files are written as well."""
+BUDGET = 250_000_000
+"""Bytes that cubes may take which are computed where they are read."""
 MODELS = ("mstpp-photo", "mstpp-srgb", "pixelwise-srgb", "published")
 
 
@@ -102,6 +104,12 @@ def measure(model: str, kind: str, height: int, width: int, threads: int) -> tup
     planned = shapes.get(kind, large.shape)
     run(photo(64, 64))
     plan = reconstructor.plan(*planned, ensemble=kind == "ensemble")
+    if kind in ("lazy", "steady"):
+        plan = replace(plan, memory=BUDGET)
+        reconstructor = Reconstructor(
+            reconstructor.model, "cpu", memory=BUDGET, correct_colour=False
+        )
+        run = run_of(kind, reconstructor)
     if kind == "file":
         # One byte too little sends the feature maps into a file.
         reconstructor = Reconstructor(
@@ -137,7 +145,7 @@ def run_of(kind: str, reconstructor: Reconstructor) -> Callable[[Photo], object]
                 write_clip(Path(folder, "clip.zarr"), clip)
                 return
             if kind == "lazy":
-                write_cube(Path(folder, "cube.zarr"), reconstructor.reconstruct_lazy(photo))
+                write_cube(Path(folder, "cube.hdr"), reconstructor.reconstruct_lazy(photo))
                 return
             cube = reconstructor.reconstruct(photo)
             for name, each in zip(

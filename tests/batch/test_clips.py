@@ -3,6 +3,8 @@
 import errno
 import re
 import socket
+import weakref
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -25,6 +27,7 @@ from napari_mst.base.errors import CubeFileError, OutOfMemory, PhotoError, SaveE
 from napari_mst.batch.clips import _sampled, reconstruct_clip, write_clip
 from napari_mst.cli.main import main
 from napari_mst.formats.zarr.reading import read_clip
+from napari_mst.formats.zarr.writing import CubeClip
 from napari_mst.photo import video as decoder
 from napari_mst.photo.frames import Frame, frames_of
 
@@ -456,3 +459,20 @@ def test_steady_statistics_keep_what_is_the_same_the_same(tmp_path: Path) -> Non
         flicker.append(float(spectra.std(0).max()))
     assert flicker[0] > 1e-3
     assert flicker[1] < 1e-6
+
+
+def test_no_cube_of_a_clip_is_in_memory_while_the_next_is_computed(tmp_path: Path) -> None:
+    alive = list[weakref.ref[nm.SpectralCube]]()
+    reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+
+    def cubes() -> Iterator[nm.SpectralCube]:
+        for frame in FRAMES:
+            assert not any(each() for each in alive)
+            cube = reconstructor.reconstruct(frame)
+            alive.append(weakref.ref(cube))
+            yield cube
+            del cube
+
+    shape = len(FRAMES), 31, *FRAMES.shape[1:3]
+    write_clip(tmp_path / "a.zarr", CubeClip(cubes(), shape, [None] * len(FRAMES)))
+    assert len(alive) == len(FRAMES)

@@ -14,7 +14,7 @@ from napari_mst import Model, Reconstructor, load_model, read_cube, write_cube
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import Cancelled, ModelError
 from napari_mst.base.progress import Progress
-from napari_mst.cube.lazy import Lazy
+from napari_mst.cube.lazy import Lazy, cached
 from napari_mst.denoising import nl_bayes
 from napari_mst.denoising.nl_bayes import NLBayes, denoised_pixels
 from napari_mst.engine.crop import execute_crop
@@ -111,6 +111,30 @@ def test_the_layer_of_an_opened_cube_and_its_save_compute_little_twice(
     saved = read_cube(write_cube(tmp_path / "a.hdr", cube))
     assert off(saved.data, whole, (slice(None),)) < ROUNDING
     assert sum(pixels) == whole.data[0].size
+
+
+def test_an_opened_cube_keeps_to_its_budget_where_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pixel takes 3,000 bytes with its surroundings: half of the budget; tiles are a quarter."""
+    budget = 36_000_000
+    windows, kept = list[int](), list[int]()
+
+    def counted(*arguments: Any) -> Array:
+        part = execute_crop(*arguments)
+        windows.append(part[0].size)
+        return part
+
+    def noted(*arguments: Any) -> Lazy:
+        kept.append(arguments[-1])
+        return cached(*arguments)
+
+    monkeypatch.setattr(on_demand, "execute_crop", counted)
+    monkeypatch.setattr(on_demand, "cached", noted)
+    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", memory=budget)
+    np.asarray(reconstructor.reconstruct_lazy(waves()).data)
+    assert 0 < max(windows) <= budget / 2 / 3000
+    assert kept == [budget / 4]
 
 
 def test_opening_can_be_cancelled() -> None:

@@ -1,6 +1,7 @@
 """Intervals of refined cubes: from the cube alone, narrower where more is known, and true."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,12 +9,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.references.conftest import Scene, simulated
 
 from napari_mst.base.errors import CubeError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import Lazy
 from napari_mst.cube.metrics import core_pixels
+from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import load_model
 from napari_mst.reconstruction import model_intervals as of_models
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.references.intervals import has_interval, interval_of, prediction_intervals
+from napari_mst.references.intervals import (
+    has_interval,
+    interval_of,
+    lazy_intervals,
+    prediction_intervals,
+)
 from napari_mst.references.process import (
     BAND_FACTOR,
     KERNEL,
@@ -158,6 +167,22 @@ def test_cube_that_is_not_refined_has_the_band_of_its_model(scene: Scene) -> Non
     ):
         assert_array_equal(one.data, other.data)
     assert not has_interval(SpectralCube(scene.cube.data, scene.cube.wavelengths))
+
+
+@pytest.mark.parametrize("spots", [0, 3])
+def test_an_interval_that_is_saved_as_it_is_computed_has_the_same_bits(
+    scene: Scene, spots: int, tmp_path: Path
+) -> None:
+    cube = refined(scene, spots) if spots else scene.cube
+    shares = list[float]()
+    both = lazy_intervals(cube, Progress(shares.append))
+    for name, lazy, whole in zip("ab", both, prediction_intervals(cube), strict=True):
+        assert isinstance(lazy.data, Lazy)
+        assert lazy.provenance == whole.provenance
+        saved = read_cube(write_cube(tmp_path / f"{name}.hdr", lazy))
+        np.testing.assert_array_equal(saved.data, whole.data)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
 
 
 def test_damaged_record_and_missing_bands_are_told(scene: Scene) -> None:

@@ -21,7 +21,7 @@ from napari_mst.base.errors import OutOfMemory, shown
 from napari_mst.base.memory import free_host_memory
 
 KEPT_BYTES = 2**29
-"""Bytes of tiles that are kept of a cube for the next look: as many, or a row of tiles."""
+"""Bytes of tiles that are kept of a cube for the next look, unless somebody says otherwise."""
 
 _SQUARES = 3
 """Squares of a sample along each side of an image."""
@@ -315,16 +315,16 @@ ChunkPlace = tuple[int, ...]
 """The number of a tile along each axis."""
 
 
-def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
-    """Read *numbers* in tiles of *sides* (b, h, w). The most recently used tiles stay in memory.
+def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1, kept: int = KEPT_BYTES) -> Lazy:
+    """Read *numbers* in tiles of *sides* (b, h, w), of which those that were used last stay.
 
-    Tiles that are missing are read together; threads wait for each other. Fewer than *fewest*
-    pixels outside the cached tiles are read alone.
+    As many bytes of them are *kept*, or a row of tiles. Tiles that are missing are read together;
+    threads wait for each other. Fewer than *fewest* pixels outside of them are read alone.
     """
     sides = tuple(map(min, sides, numbers.shape))
     tile_bytes = prod(sides) * numbers.dtype.itemsize
     across = -(-numbers.shape[2] // sides[2])
-    budget = max(1, KEPT_BYTES // tile_bytes)
+    budget = max(1, kept // tile_bytes)
     limit = free_host_memory() // 4 // tile_bytes
     tiles: dict[ChunkPlace, Array] = {}
     lock = Lock()

@@ -84,6 +84,7 @@ _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast path
 _PLAIN_PIXELS = 1 << 14  # of the tiles for which that was measured, with their halo
 _POINTWISE_BYTES = 13  # for every value a pixel of the rows that a thread has in work
+_POINTWISE_KERNEL_BYTES = 5_200_000  # of a compiled one, besides two copies of those rows' result
 
 # Some operations of MPS fail on larger tensors: github.com/pytorch/pytorch/issues/149325.
 _MPS_BYTES = 1 << 32
@@ -289,7 +290,8 @@ def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
         of_tiles = int(KERNEL_ROWS * job.width * planned.kept_values) * job.number
         in_memory = planned.peak(job.height, job.width, job.number, job.wide) + of_tiles
         most_kept = min(kept, in_memory + job.total)
-    of_rows = _CACHED_ROWS * job.width * job.program.in_bands * _FLOAT
+    cached = 0 if planned.is_pointwise else _CACHED_ROWS
+    of_rows = cached * job.width * job.program.in_bands * _FLOAT
     for halved in range(most.bit_length()):
         threads = most >> halved
         of_threads = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT
@@ -375,14 +377,20 @@ def gpu_rows(width: int, pixels: int) -> int:
 def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
     """Bytes that *threads* of a CPU work with in float32 (measured by lab/benchmarks/memory.py)."""
     pixels = job.height * job.width
+    is_compiled = job.precision == "float32" and native.is_installed()
+    numbers = np.dtype(np.float32)
+    plain = plain_values(job.program, job.device, numbers) if is_compiled else planned.values
     if planned.is_pointwise:
         in_work = pixelwise_rows(job.height, job.width) * job.width
+        if not plain:
+            of_rows = 2 * job.program.output.channels * _FLOAT * in_work
+            return _POINTWISE_KERNEL_BYTES + threads * of_rows
         of_rows = _POINTWISE_BYTES * planned.values * in_work
         return int((2 * threads + job.has_total) * of_rows) // 2
     more = max(planned.values / _PUBLISHED_VALUES, 1)
-    if job.precision == "float32" and native.is_installed():
+    if is_compiled:
         of_all, of_each = next(rest for limit, *rest in _COMPILED_BYTES if pixels < limit)
-        of_plain = _PLAIN_BYTES * plain_values(job.program, job.device, np.dtype(np.float32))
+        of_plain = _PLAIN_BYTES * plain
         if planned.reach > FAR:
             of_plain *= (FAR_SIDE + 2 * planned.reach) ** 2 // _PLAIN_PIXELS
         return int(of_all + threads * (of_each * more + of_plain))

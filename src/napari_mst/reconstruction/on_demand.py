@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from napari_mst.base.arrays import Array, DType, Floats
-from napari_mst.cube.lazy import Lazy, Read, cached
+from napari_mst.base.memory import free_host_memory
+from napari_mst.cube.lazy import KEPT_BYTES, Lazy, Read, cached
 from napari_mst.engine.crop import Known, execute_crop
-from napari_mst.engine.plan import Plan
+from napari_mst.engine.plan import MARGIN, Plan
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
@@ -41,7 +42,8 @@ ALONE = 2**10
 NO_QUALITY = np.empty((0, 0), np.float32)
 """The colour error of pixels of which none is computed yet."""
 AT_ONCE = 2**16
-"""Pixels that are computed at once, at most: with their surroundings they take about 200 MB."""
+"""Pixels that are computed at once, at most."""
+_BYTES = 3000  # that each of them takes, with its surroundings
 COARSE_FROM = 2**21
 """Pixels of a photo from which its cube is averaged down as well, for viewers."""
 NOISE_SIDE = 2**10
@@ -82,12 +84,19 @@ def on_demand(
         correction = Correction(NO_QUALITY, aim(_check(job, data, shot), noise), is_jpeg)
     if is_new and not is_given and not statistics.error:
         keep(job, Statistics(known, noise))
-    numbers = cached(_finished(job, data, shot, noise), (len(data), TILE, TILE), ALONE)
+    kept = min(KEPT_BYTES, _most_memory(job) // 4)
+    numbers = cached(_finished(job, data, shot, noise), (len(data), TILE, TILE), ALONE, kept)
     if shot.shape[0] * shot.shape[1] >= COARSE_FROM:
         small = decided(averaged_down(replace(job, part=shot, denoising=None)))
         seen = _raw(denoised(small, job.progress), known)
         numbers.coarse = np.asarray(_finished(small, seen, small.part, None))
     return RunResult(_noted(job, statistics.error), plan, numbers), correction
+
+
+def _most_memory(job: Job) -> int:
+    """Bytes of memory that the cube may take while it is read."""
+    memory = job.options.memory
+    return int(MARGIN * free_host_memory()) if memory is None else memory
 
 
 def _noted(job: Job, error: float) -> Job:
@@ -127,6 +136,7 @@ def _estimated(job: Job, known: Known, dtype: DType) -> Read:
     """Computes the cube of a photo whose statistics are *known*, where it is read."""
     program, photo = job.setup.network.program(), job.part
     sizes = program.sizes(*photo.shape)
+    at_once = min(AT_ONCE, _most_memory(job) // (2 * _BYTES))
 
     def estimate(window: Window) -> Floats:
         """Compute *window* of the cube from no more of the photo than it depends on."""
@@ -143,7 +153,7 @@ def _estimated(job: Job, known: Known, dtype: DType) -> Read:
         numbers = np.empty((len(bands), len(rows), len(columns)), dtype)
         # A few pixels are computed at a time.
         height = min(len(rows), TILE)
-        width = max(1, AT_ONCE // height)
+        width = max(1, at_once // height)
         for top, left in product(range(0, len(rows), height), range(0, len(columns), width)):
             down, across = rows[top : top + height], columns[left : left + width]
             window = Window(down.start, down[-1] + 1, across.start, across[-1] + 1)

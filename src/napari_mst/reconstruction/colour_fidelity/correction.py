@@ -47,8 +47,10 @@ class Correction:
 
 
 def bytes_to_correct(height: int, width: int) -> int:
-    """About the bytes that `correct_colours` takes, as measured for photos 1,000 to 10,000 wide."""
-    return 4 * min(height * width, MAX_PIXELS) + 30_000_000 + 18_000 * width
+    """About the bytes that `correct_colours` takes, as measured for photos 160 to 10,000 wide."""
+    pixels = height * width
+    of_blocks = 2_000_000 + min(60 * pixels, 5_000_000) + 18_000 * width
+    return 4 * min(pixels, MAX_PIXELS) + of_blocks
 
 
 def correct_colours(
