@@ -20,13 +20,14 @@ import torch
 from lab.benchmarks import common
 from lab.benchmarks.contender import published_network
 from napari_mst import load_model, write_cube
+from napari_mst.base.progress import NO_PROGRESS
 from napari_mst.batch.clips import reconstruct_clip, write_clip
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 from napari_mst.photo.frames import Frame
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.preparing import PREVIEW_PIXELS
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.references.intervals import lazy_intervals
+from napari_mst.references.intervals import intervals_in_files
 
 KINDS = (
     *("float32", "bfloat16", "float64", "ensemble", "region", "preview", "file", "colours"),
@@ -149,7 +150,9 @@ def run_of(kind: str, reconstructor: Reconstructor) -> Callable[[Photo], object]
                 return
             cube = reconstructor.reconstruct(photo)
             for name, each in zip(
-                ("cube", "lower", "upper"), (cube, *lazy_intervals(cube)), strict=True
+                ("cube", "lower", "upper"),
+                (cube, *intervals_in_files(cube, NO_PROGRESS)),
+                strict=True,
             ):
                 write_cube(Path(folder, f"{name}.hdr"), each)
 

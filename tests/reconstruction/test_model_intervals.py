@@ -30,7 +30,6 @@ from napari_mst.reconstruction.model_intervals import (
     has_model_band,
     instrument_error,
     margins,
-    model_intervals,
     model_spectrum_band,
 )
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -61,7 +60,7 @@ def test_every_bundled_model_has_a_calibrated_band(name: str) -> None:
 
 
 def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(cube: SpectralCube) -> None:
-    lower, upper = model_intervals(cube)
+    lower, upper = prediction_intervals(cube)
     assert (lower.data >= 0).all()
     assert (lower.data <= cube.data).all()
     assert (upper.data > cube.data).all()
@@ -94,7 +93,7 @@ def test_margins_are_the_networks_own_below_and_above() -> None:
 def test_band_is_margin_and_doubt_in_quadrature_and_the_error_of_the_instrument(
     cube: SpectralCube,
 ) -> None:
-    lower, upper = model_intervals(cube)
+    lower, upper = prediction_intervals(cube)
     band = cube.provenance.error_band
     factor, doubt = (np.array(band[key])[:, None, None] for key in ("factor", "doubt"))
     error = instrument_error(WAVELENGTHS)[:, None, None]
@@ -112,7 +111,7 @@ def test_pixels_that_are_not_numbers_have_no_band_and_others_have_theirs(
     data = cube.data.copy()
     data[7, 3, 5] = np.nan
     for side, whole in zip(
-        model_intervals(replace(cube, data=data)), model_intervals(cube), strict=True
+        prediction_intervals(replace(cube, data=data)), prediction_intervals(cube), strict=True
     ):
         assert np.isnan(side.data[:, 3, 5]).all()
         assert_array_equal(
@@ -123,11 +122,11 @@ def test_pixels_that_are_not_numbers_have_no_band_and_others_have_theirs(
 
 def test_bands_report_progress_and_end_at_a_cancel(cube: SpectralCube) -> None:
     shares: list[float] = []
-    model_intervals(cube, Progress(shares.append))
+    prediction_intervals(cube, Progress(shares.append))
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        model_intervals(cube, Progress(is_cancelled=lambda: True))
+        prediction_intervals(cube, Progress(is_cancelled=lambda: True))
 
 
 def test_error_of_the_instrument_grows_as_a_lamp_has_less_light() -> None:
@@ -141,7 +140,7 @@ def test_error_of_the_instrument_grows_as_a_lamp_has_less_light() -> None:
 @pytest.mark.parametrize("told", ["", "a chart"])
 def test_black_pixel_has_a_band_with_a_width_in_every_band(told: str) -> None:
     model = on_cpu("pixelwise-srgb", calibrated_by=told)
-    lower, upper = model_intervals(model.reconstruct(np.zeros((8, 8, 3), np.uint8)))
+    lower, upper = prediction_intervals(model.reconstruct(np.zeros((8, 8, 3), np.uint8)))
     assert (upper.data - lower.data >= STRAY * 0.99).all()
 
 
@@ -156,7 +155,7 @@ def test_as_many_true_spectra_lie_below_the_networks_band_as_above() -> None:
 
 
 def test_band_of_a_pixel_is_that_of_the_cube(cube: SpectralCube) -> None:
-    lower, upper = model_intervals(cube)
+    lower, upper = prediction_intervals(cube)
     band = model_spectrum_band(cube, 3, 7)
     assert band is not None
     assert_allclose(band[0], lower.spectrum(3, 7), atol=1e-6)
@@ -175,7 +174,7 @@ def test_photo_that_nothing_vouches_for_has_a_wider_band_and_says_so(tmp_path: P
     found.append(Reconstructor(model, "cpu").reconstruct(files[1]))
     widths = []
     for cube in found:
-        lower, upper = model_intervals(cube)
+        lower, upper = prediction_intervals(cube)
         assert lower.provenance.assumptions[-1].endswith(f"; {cube.provenance.calibration}.")
         widths.append(float((upper.data - lower.data).mean()))
     assert widths == sorted(widths)
@@ -213,7 +212,7 @@ def test_unknown_brightness_widens_the_band_but_not_that_of_the_shape(cube: Spec
         cube,
         provenance=replace(past, error_band={**past.error_band, "brightness": [0.5, 2.0]}),
     )
-    lower, upper = model_intervals(cube)
+    lower, upper = prediction_intervals(cube)
     both, shape = prediction_intervals(unsure), prediction_intervals(unsure, shape_only=True)
     assert_allclose(both[0].data, 0.5 * lower.data, rtol=1e-6)
     assert_allclose(both[1].data, 2 * upper.data, rtol=1e-6)
@@ -238,13 +237,13 @@ def test_damaged_band_of_a_history_is_refused(
 ) -> None:
     past = replace(cube.provenance, error_band={**cube.provenance.error_band, **damage})
     with pytest.raises(CubeError, match=f"Expected {needed}"):
-        model_intervals(replace(cube, provenance=past))
+        prediction_intervals(replace(cube, provenance=past))
 
 
 def test_band_needs_no_photo_and_survives_a_file(cube: SpectralCube, tmp_path: Path) -> None:
     again = read_cube(write_cube(tmp_path / "cube.hdr", cube))
     assert has_model_band(again)
-    assert_array_equal(model_intervals(again)[0].data, model_intervals(cube)[0].data)
+    assert_array_equal(prediction_intervals(again)[0].data, prediction_intervals(cube)[0].data)
 
 
 def test_cube_without_a_calibrated_model_has_no_band(cube: SpectralCube) -> None:
@@ -254,4 +253,4 @@ def test_cube_without_a_calibrated_model_has_no_band(cube: SpectralCube) -> None
         assert not has_model_band(each)
         assert model_spectrum_band(each, 0, 0) is None
         with pytest.raises(CubeError, match=f"Expected {needed}"):
-            model_intervals(each)
+            prediction_intervals(each)

@@ -88,14 +88,15 @@ class Run:
             yield job.target, cube
         if done.issuperset(job.bands):
             return
-        from napari_mst.references.intervals import lazy_intervals
+        from napari_mst.references.intervals import intervals_in_files
 
         whole = read_cube(job.target) if cube is None else cube
         note(f"{job.name}: prediction intervals {whole.provenance.calibration}")
         with progress_bar(f"{job.name}: prediction intervals", progress) as bar:
-            for path, band in zip(job.bands, lazy_intervals(whole, bar), strict=True):
-                if path not in done:
-                    yield path, band
+            bands = intervals_in_files(whole, bar)
+        for path, band in zip(job.bands, bands, strict=True):
+            if path not in done:
+                yield path, band
 
     def _reconstruct(self, job: BatchJob, progress: Progress) -> SpectralCube:
         photo = self.photos.read(job.photo)

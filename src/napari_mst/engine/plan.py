@@ -79,6 +79,7 @@ _COMPILED_BYTES = (
     (3_000_000, 24 << 20, 32 << 20),
     (math.inf, 40 << 20, 32 << 20),
 )
+_TOTAL_BYTES = 4_000_000  # of a mean over turned photos, besides the sum
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these bytes were measured
 
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast path
@@ -393,7 +394,8 @@ def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
         of_plain = _PLAIN_BYTES * plain
         if planned.reach > FAR:
             of_plain *= (FAR_SIDE + 2 * planned.reach) ** 2 // _PLAIN_PIXELS
-        return int(of_all + threads * (of_each * more + of_plain))
+        of_total = _TOTAL_BYTES if job.has_total else 0
+        return int(of_all + of_total + threads * (of_each * more + of_plain))
     share = min(0.5 + pixels / _LARGE / 2, 1)
     of_kernels = _KERNEL_BYTES + (_TURNED_BYTES if job.has_total else 0)
     if job.precision != "float32" and has_amx():

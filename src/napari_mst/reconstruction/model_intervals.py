@@ -32,17 +32,13 @@ from numpy.typing import ArrayLike
 
 from napari_mst.base.arrays import Doubles, Floats, Singles, doubles, singles
 from napari_mst.base.errors import CubeError
-from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
-from napari_mst.cube.lazy import Numbers
-from napari_mst.engine.device import threads_of_cpu
 from napari_mst.engine.fast_paths import native
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.loading import bundled_weights
 from napari_mst.networks.forms import EstimateForm
-from napari_mst.reconstruction.colour_fidelity.code_cells import each_block, row_blocks
 
 if TYPE_CHECKING:
     from napari_mst.networks.pixelwise import PixelwiseNetwork
@@ -70,31 +66,6 @@ _REDDEST = 700.0  # nm: the strongest signal of the instrument
 
 IntervalSides = tuple[Singles, Singles]
 """Numbers for the lower and for the upper side of a band."""
-
-
-def model_intervals(
-    cube: SpectralCube, progress: Progress = NO_PROGRESS
-) -> tuple[SpectralCube, SpectralCube]:
-    """Lower and upper cube of 90 % around *cube*.
-
-    Each is as large as *cube*: float32, NaN where it is NaN, never negative.
-
-    Raises
-    ------
-    CubeError
-        If the model of the cube has no calibrated band.
-    Cancelled
-        As soon as *progress* is cancelled.
-    """
-    write = side_writer(cube)
-    sides = np.empty((2, *cube.shape), dtype=np.float32)
-
-    def compute(rows: slice) -> None:
-        write(np.asarray(cube.data[:, rows], dtype=np.float32), sides[:, :, rows])
-
-    each_block(compute, row_blocks(cube.shape[1:]), progress, threads_of_cpu())
-    lower, upper = sides
-    return as_cubes(cube, (lower, upper), reason_of(cube))
 
 
 def side_writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
@@ -149,7 +120,7 @@ def has_model_band(cube: SpectralCube) -> bool:
 
 
 def interval_side(cube: SpectralCube) -> str:
-    """The side of a cube of `model_intervals`: "lower", "upper", or "" for any other cube.
+    """The side of a cube of `prediction_intervals`: "lower", "upper", or "" for any other cube.
 
     A cube that was read from a file is known, too.
     """
@@ -286,19 +257,12 @@ def reason_of(cube: SpectralCube) -> str:
     return f", wide enough for {holds}" if holds else ""
 
 
-def as_cubes(
-    cube: SpectralCube, sides: tuple[Numbers, Numbers], reason: str
-) -> tuple[SpectralCube, SpectralCube]:
-    """Both *sides* as cubes like *cube* that say what they are, and state no interval."""
+def side_of(cube: SpectralCube, data: Singles, side: str, reason: str) -> SpectralCube:
+    """*data* as a cube like *cube* that says what it is, and states no prediction interval."""
     past = cube.provenance
-
-    def side(word: str, data: Numbers) -> SpectralCube:
-        note = f"{word}{SIDE_NOTE}{reason}; {past.calibration}."
-        provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
-        return replace(cube, data=data, colour_error=None, provenance=provenance)
-
-    lower, upper = sides
-    return side("Lower", lower), side("Upper", upper)
+    note = f"{side}{SIDE_NOTE}{reason}; {past.calibration}."
+    provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
+    return replace(cube, data=data, colour_error=None, provenance=provenance)
 
 
 def _check(cube: SpectralCube) -> None:

@@ -5,16 +5,17 @@ pixel and band by band. It needs the cube and its history, not the photo: the fe
 are the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from napari_mst.base.arrays import Array, Doubles, Floats, Singles, doubles
 from napari_mst.base.errors import CubeError
-from napari_mst.base.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
+from napari_mst.base.progress import Progress, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import Lazy
+from napari_mst.cube.lazy import mapped
 from napari_mst.engine.device import threads_of_cpu
 from napari_mst.reconstruction import model_intervals as of_models
 from napari_mst.reconstruction.colour_fidelity.code_cells import each_block
@@ -30,7 +31,7 @@ from napari_mst.references.process import (
 )
 
 _Take = Callable[[slice, Floats, Floats], None]
-"""Takes some rows of a part, and the lower and upper spectra (B, rows, w) around them."""
+"""Takes some rows of a cube, and the lower and upper spectra (B, rows, W) around them."""
 
 _DIMMEST = 0.01
 """Mean reflectance below which a width is not divided by it."""
@@ -92,44 +93,31 @@ def prediction_intervals(
     >>> print(*(each.spectrum(0, 0).values[15].round(2) for each in (lower, cube, upper)))
     0.11 0.22 0.32
     """
-    if not _is_refined(cube):
-        references = of_models.of_shape(cube) if shape_only else cube
-        return of_models.model_intervals(references, as_progress(progress))
-    lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
+    known = of_models.of_shape(cube) if shape_only and not _is_refined(cube) else cube
+    return _intervals(known, as_progress(progress), np.empty)
+
+
+def intervals_in_files(cube: SpectralCube, progress: Progress) -> tuple[SpectralCube, SpectralCube]:
+    """As `prediction_intervals`, in temporary files: on their way to a file they take no memory."""
+    return _intervals(cube, progress, mapped)
+
+
+def _intervals(
+    cube: SpectralCube, progress: Progress, room: Callable[..., Array]
+) -> tuple[SpectralCube, SpectralCube]:
+    """Both cubes, in arrays that *room* makes."""
+    lower, upper = (room(cube.shape, np.float32) for _ in range(2))
 
     def take(rows: slice, below: Floats, above: Floats) -> None:
         lower[:, rows] = below
         upper[:, rows] = above
 
-    _Sides(cube).each(Part.whole(cube.shape[1:]), take, as_progress(progress))
-    return of_models.as_cubes(cube, (lower, upper), _REASON)
-
-
-def lazy_intervals(
-    cube: SpectralCube, progress: Progress = NO_PROGRESS
-) -> tuple[SpectralCube, SpectralCube]:
-    """As `prediction_intervals`, computed where they are read: to save them takes no memory.
-
-    Each is to be read once, from the top, by which *progress* moves. Errors are the same.
-    """
-    sides = _Sides(cube)
-    bands, height, _ = cube.shape
-
-    def numbers(index: int) -> Lazy:
-        def read(wanted: range, rows: range, columns: range) -> Array:
-            found = np.empty((bands, len(rows), len(columns)), np.float32)
-
-            def take(at: slice, *both: Floats) -> None:
-                found[:, at] = both[index]
-
-            sides.each(Part(rows, columns), take)
-            progress.reach((index + rows.stop / height) / 2)
-            return found[wanted.start : wanted.stop : wanted.step]
-
-        return Lazy("the prediction interval", cube.shape, np.float32, read, (bands, 1, 1))
-
+    _each_strip(cube, take, progress)
     reason = _REASON if _is_refined(cube) else of_models.reason_of(cube)
-    return of_models.as_cubes(cube, (numbers(0), numbers(1)), reason)
+    return (
+        of_models.side_of(cube, lower, "Lower", reason),
+        of_models.side_of(cube, upper, "Upper", reason),
+    )
 
 
 def interval_width(
@@ -152,38 +140,40 @@ def interval_width(
         mean = doubles(cube.data[:, rows]).mean(axis=0)
         width[rows] = (above - below).mean(axis=0) / np.maximum(mean, _DIMMEST)
 
-    _Sides(cube).each(Part.whole(cube.shape[1:]), take, as_progress(progress))
+    _each_strip(cube, take, as_progress(progress))
     return width
 
 
-class _Sides:
-    """The lower and upper spectra around *cube*, refined or as its model gives them."""
+def _each_strip(cube: SpectralCube, take: _Take, progress: Progress) -> None:
+    """Let *take* have the spectra around *cube*, strip by strip; several run at a time."""
+    doubt = _doubt_of(cube)
+    points = 0 if doubt is None else len(doubt.process.points)
+    of_part = _by_model(cube) if doubt is None else partial(_by_references, cube, doubt)
 
-    def __init__(self, cube: SpectralCube) -> None:
-        self._cube = cube
-        self._doubt = _doubt_of(cube)
-        if self._doubt is None:
-            self._write = of_models.side_writer(cube)
+    def around(strip: tuple[slice, Part]) -> None:
+        rows, part = strip
+        take(rows, *of_part(part))
 
-    def each(self, part: Part, take: _Take, progress: Progress = NO_PROGRESS) -> None:
-        """Let *take* have the spectra around *part*, strip by strip; several run at a time."""
-        points = 0 if self._doubt is None else len(self._doubt.process.points)
+    strips = list(Part.whole(cube.shape[1:]).strips(points))
+    each_block(around, strips, progress, threads_of_cpu())
 
-        def around(strip: tuple[slice, Part]) -> None:
-            rows, pixels = strip
-            take(rows, *self._of(pixels))
 
-        each_block(around, list(part.strips(points)), progress, threads_of_cpu())
+def _by_model(cube: SpectralCube) -> Callable[[Part], Sequence[Floats]]:
+    write = of_models.side_writer(cube)
 
-    def _of(self, part: Part) -> tuple[Floats, Floats]:
-        if self._doubt is None:
-            numbers = np.asarray(self._cube.data[part.key], dtype=np.float32)
-            lower, upper = sides = np.empty((2, *numbers.shape), np.float32)
-            self._write(numbers, sides)
-            return lower, upper
-        spectra = spectra_of(self._cube, part)
-        below, above = _around(spectra, features_of(self._cube, part, spectra), self._doubt)
-        return below.T.reshape(-1, *part.shape), above.T.reshape(-1, *part.shape)
+    def of_part(part: Part) -> Sequence[Floats]:
+        numbers = np.asarray(cube.data[part.key], dtype=np.float32)
+        sides = np.empty((2, *numbers.shape), np.float32)
+        write(numbers, sides)
+        return [*sides]
+
+    return of_part
+
+
+def _by_references(cube: SpectralCube, doubt: _Doubt, part: Part) -> Sequence[Floats]:
+    spectra = spectra_of(cube, part)
+    both = _around(spectra, features_of(cube, part, spectra), doubt)
+    return [side.T.reshape(-1, *part.shape) for side in both]
 
 
 def interval_of(cube: SpectralCube, row: int, column: int) -> of_models.IntervalSides | None:
