@@ -5,20 +5,29 @@
 Means are of a window of 19 and patches of 5 on three channels. With `--numpy` also without numba,
 on a hundredth of the pixels. With `--scenes`, a folder of reflectance cubes, each is photographed
 clean and with three strengths of noise: estimated over true standard deviation at middle grey, and
-whether the photo would be denoised.
+whether the photo would be denoised. With `--ordinary N` instead, N photos of each scene by held-out
+cameras (see `lab.ordinary_photos`), with two strengths of noise and with JPEG or without, go to
+`mstpp-photo` as they are and denoised: the errors of `lab.benchmarks.ordinary`, and how often the
+denoised one is better, without and with one gain.
 """
 
 import os
 import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import psutil
+import torch
 
 from lab.benchmarks import common
+from lab.benchmarks.ordinary import SEED, Tally, estimator
+from lab.ordinary_photos import draw_processing, photograph_scene
 from napari_mst import Reconstructor, load_model
 from napari_mst.base.arrays import Doubles
 from napari_mst.denoising.kernel import CompiledTile
@@ -88,6 +97,32 @@ def print_noise(folder: Path) -> None:
             )
 
 
+def print_ordinary(folder: Path, draws: int) -> None:
+    """Two lines for each kind of photo: as they are, and denoised."""
+    estimates = [estimator("mstpp-photo", "off"), estimator("mstpp-photo", 1.0)]
+    for shot, quality in product((1e-3, 4e-3), (0, 90)):
+        tallies = [Tally(), Tally()]
+        for scene in read_scenes(folder):
+            random = torch.Generator().manual_seed(SEED + zlib.crc32(scene.name.encode()))
+            drawn = draw_processing(draws, random, held_out=True, kind="camera")
+            plain = {
+                "shot": torch.full((draws,), shot),
+                "quality": torch.full((draws,), quality),
+                "is_half": torch.zeros(draws, dtype=torch.bool),
+                **dict.fromkeys(("read", "sharpening"), torch.zeros(draws)),
+            }
+            for index in range(draws):
+                one = replace(drawn, **plain).of(index)
+                codes, truth = photograph_scene(scene.cube, one, random)
+                photo = Photo.from_array(np.moveaxis(codes, 0, -1))
+                for tally, estimate in zip(tallies, estimates, strict=True):
+                    spectra, sides, shape = estimate(photo)
+                    tally.add(spectra, truth, sides, shape)
+        better = np.sum(np.less(tallies[1].rows, tallies[0].rows), axis=0)
+        print(f"noise {shot:g}, JPEG {quality}, of {len(tallies[0].rows)} better: {better[:2]}")
+        print(f"  as they are {tallies[0]}\n  denoised    {tallies[1]}", flush=True)
+
+
 def main() -> None:
     """Measure and print."""
     parser = common.parser(__doc__)
@@ -95,7 +130,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--numpy", action="store_true")
     parser.add_argument("--scenes", type=Path)
+    parser.add_argument("--ordinary", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.ordinary:
+        print_ordinary(arguments.scenes, arguments.ordinary)
+        return
     load = psutil.getloadavg()[0]
     print(f"load {load:.1f} on {os.cpu_count()} cores; seconds a megapixel, wall and processor:")
     wall, processor = seconds(CompiledTile(block()).attend, arguments.megapixels, arguments.threads)

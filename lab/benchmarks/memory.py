@@ -179,12 +179,14 @@ def kilobytes(field: str) -> int:
 
 
 def build(model: str, kind: str) -> Reconstructor:
-    """The reconstructor of this case; colours are corrected in one kind only."""
+    """The reconstructor of this case; colours are corrected in two kinds only."""
     chosen = load_model("mstpp-srgb" if model == "published" else model)
     if model == "published":
         chosen = replace(chosen, network=build_mst_plus_plus(published_network().state_dict()))
     precision = kind if kind in ("bfloat16", "float64") else "float32"
-    return Reconstructor(chosen, "cpu", precision=precision, correct_colour=kind == "colours")
+    return Reconstructor(
+        chosen, "cpu", precision=precision, correct_colour=kind in ("colours", "intervals")
+    )
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from napari_mst.calibration.chart import CHARTS
 from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
 from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.photo.cameras import GRID
+from napari_mst.reconstruction.options import Denoise
 from napari_mst.training.scenes import read_scenes
 
 Sides = tuple[Array, Array]
@@ -117,9 +118,9 @@ Estimate = tuple[Array, Sides | None, Sides | None]
 Estimator = Callable[[Photo], Estimate]
 
 
-def estimator(name: str) -> Estimator:
+def estimator(name: str, denoise: Denoise = "auto") -> Estimator:
     """The cubes of a model, as the product makes them, with the sides of its intervals."""
-    reconstructor = Reconstructor(load_model(name), "cpu")
+    reconstructor = Reconstructor(load_model(name), "cpu", denoise=denoise)
 
     def estimate(photo: Photo) -> Estimate:
         cube = reconstructor.reconstruct(photo)

@@ -315,16 +315,17 @@ ChunkPlace = tuple[int, ...]
 """The number of a tile along each axis."""
 
 
-def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1, kept: int = KEPT_BYTES) -> Lazy:
+def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1, kept: int | None = None) -> Lazy:
     """Read *numbers* in tiles of *sides* (b, h, w), of which those that were used last stay.
 
-    As many bytes of them are *kept*, or a row of tiles. Tiles that are missing are read together;
-    threads wait for each other. Fewer than *fewest* pixels outside of them are read alone.
+    As many bytes of them are *kept*, by default `KEPT_BYTES`, or a row of tiles. Tiles that are
+    missing are read together; threads wait for each other. Fewer than *fewest* pixels outside of
+    the cached tiles are read alone.
     """
     sides = tuple(map(min, sides, numbers.shape))
     tile_bytes = prod(sides) * numbers.dtype.itemsize
     across = -(-numbers.shape[2] // sides[2])
-    budget = max(1, kept // tile_bytes)
+    budget = max(1, (KEPT_BYTES if kept is None else kept) // tile_bytes)
     limit = free_host_memory() // 4 // tile_bytes
     tiles: dict[ChunkPlace, Array] = {}
     lock = Lock()

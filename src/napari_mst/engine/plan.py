@@ -25,7 +25,7 @@ from napari_mst.engine.features import array_type
 from napari_mst.engine.pages import HAS_PAGES
 from napari_mst.engine.schedule import Schedule, schedule, thrifty
 from napari_mst.engine.steps import plain_values
-from napari_mst.engine.windows import FAR, FAR_SIDE, KERNEL_ROWS
+from napari_mst.engine.windows import FAR, FAR_SIDE, KERNEL_ROWS, kernel_tile
 from napari_mst.networks.network import Program
 
 
@@ -71,15 +71,16 @@ _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 
 # What compiled kernels take: up to so many pixels, bytes of all threads together and of each. They
 # grow with the photo, because more memory stays mapped in a long run.
+_SMALL = 80_000
 _COMPILED_BYTES = (
-    (80_000, 6 << 20, 4 << 20),
+    (_SMALL, 6 << 20, 4 << 20),
     (130_000, 6 << 20, 8 << 20),
     (200_000, 8 << 20, 10 << 20),
     (400_000, 12 << 20, 16 << 20),
     (3_000_000, 24 << 20, 32 << 20),
     (math.inf, 40 << 20, 32 << 20),
 )
-_TOTAL_BYTES = 4_000_000  # of a mean over turned photos, besides the sum
+_TOTAL_BYTES = 6_000_000  # of each thread, for a mean over turned photos
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these bytes were measured
 
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast path
@@ -390,12 +391,15 @@ def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
         return int((2 * threads + job.has_total) * of_rows) // 2
     more = max(planned.values / _PUBLISHED_VALUES, 1)
     if is_compiled:
+        rows, _ = kernel_tile(job.height, job.width)
+        # High tiles take as much in a small photo as in one of 0.1 megapixels.
+        pixels = max(pixels, _SMALL if rows > KERNEL_ROWS // 4 else 0)
         of_all, of_each = next(rest for limit, *rest in _COMPILED_BYTES if pixels < limit)
         of_plain = _PLAIN_BYTES * plain
         if planned.reach > FAR:
             of_plain *= (FAR_SIDE + 2 * planned.reach) ** 2 // _PLAIN_PIXELS
-        of_total = _TOTAL_BYTES if job.has_total else 0
-        return int(of_all + of_total + threads * (of_each * more + of_plain))
+        of_each_total = _TOTAL_BYTES if job.has_total else 0
+        return int(of_all + threads * (of_each * more + of_plain + of_each_total))
     share = min(0.5 + pixels / _LARGE / 2, 1)
     of_kernels = _KERNEL_BYTES + (_TURNED_BYTES if job.has_total else 0)
     if job.precision != "float32" and has_amx():
