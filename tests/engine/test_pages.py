@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_mst.engine.pages import HAS_PAGES, Pages
+from napari_mst.engine.pages import HAS_PAGES, LargePages
 
 pytestmark = pytest.mark.skipif(not HAS_PAGES, reason="only Linux gives parts of memory back")
 
@@ -22,7 +22,7 @@ PAGE = 2 << 20
 def test_whole_pages_are_given_back_and_no_byte_beside_them(
     start: int, stop: int, lost: list[int]
 ) -> None:
-    pages = Pages(4 * PAGE)
+    pages = LargePages(4 * PAGE)
     pages.values[:] = 1
     pages.release(start, stop)
     left = [page for page in range(4) if page not in lost]

@@ -9,7 +9,7 @@ import numpy as np
 from napari_mst.base.arrays import Array, Codes, DType, Indices, Singles
 from napari_mst.cube.lazy import mapped
 from napari_mst.engine.device import name_of
-from napari_mst.engine.pages import HAS_PAGES, Pages
+from napari_mst.engine.pages import HAS_PAGES, LargePages
 from napari_mst.engine.windows import Window
 from napari_mst.networks.network import Pass, Program
 
@@ -64,14 +64,14 @@ class Slab:
     """Memory of *device*, or a temporary file, for a large map or small ones side by side."""
 
     def __init__(self, size: int, device: Any, is_in_file: bool, dtype: Any) -> None:
-        self._pages: Pages | None = None
+        self._pages: LargePages | None = None
         self._type = array_type(device, dtype)
         nbytes = dtype.itemsize * size
         memory: Codes | None = None
         if is_in_file:
             memory = mapped((nbytes,), np.uint8)
         elif device.type == "cpu" and HAS_PAGES:
-            self._pages = Pages(nbytes)
+            self._pages = LargePages(nbytes)
             memory = self._pages.values
         elif self._type is not None:
             memory = np.empty(nbytes, np.uint8)

@@ -17,7 +17,7 @@ HAS_PAGES = hasattr(mmap, "MADV_HUGEPAGE")
 _PAGE = 2 << 20  # bytes of a large page
 
 
-class Pages:
+class LargePages:
     """*size* bytes in large pages, so that a run does not wait for pages of 4 KB to be mapped."""
 
     def __init__(self, size: int) -> None:
