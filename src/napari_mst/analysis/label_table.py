@@ -53,7 +53,7 @@ def label_table(
     Parameters
     ----------
     names
-        Those of labels that have one.
+        Names by label, for the labels that have a name.
     pixel_area
         The area that one pixel covers, and its unit.
 

@@ -135,7 +135,7 @@ TRANSFORMS: Mapping[str, Callable[[Doubles, Doubles, int], Doubles]] = {
 }
 """Changes of the values (B, n) of pixels at rising wavelengths (B,), by their names.
 
-The number is that of bands which a filter spans: Savitzky-Golay, as `fitted`. Absorbance is
+The integer is the number of bands that a Savitzky-Golay filter spans, as in `fitted`. Absorbance is
 -log10(reflectance), and the last one its inverse; the others lose what their inverse would need.
 """
 

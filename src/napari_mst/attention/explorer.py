@@ -304,7 +304,7 @@ def features(
     Raises
     ------
     AttentionError
-        If there is no such layer; the message lists the first of those that there are.
+        If there is no such layer; the message lists the first layers of the network.
     PhotoError
         See `Reconstructor.reconstruct`.
 

@@ -232,7 +232,7 @@ def window_steps(
 ) -> tuple[MatrixStep, ...]:
     """The matrices of *head* of *attention* for the *tokens* of a window.
 
-    *at* are the places of the pixels that ask and of those that answer, in the photo. *is_normed*
+    *at* are the places in the photo of the query pixels and of the key pixels. *is_normed*
     says whether a LayerNorm stands before the attention.
     """
     asking, answering = at

@@ -97,7 +97,7 @@ class PixelExplorer(PhotoExplorer):
         self._folded: dict[str, Any] = {}
 
     def record(self) -> AttentionRecord:
-        """Record a run and `keep` its maps, so that pixels come soon; returns what was `heard`."""
+        """Record a run, and `keep` its maps so that later pixels are fast; return the record."""
         heard = self.heard()
         self.keep()
         return heard

@@ -43,7 +43,7 @@ class AttentionChange:
     equal, silent
         Heads, by block, whose weights are all equal, or that add nothing.
     record
-        The matrices of another photo, which stand for those of this one.
+        The matrices of another photo, which replace the matrices of this photo.
 
     Notes
     -----

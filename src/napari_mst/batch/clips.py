@@ -35,7 +35,8 @@ def reconstruct_clip(
 ) -> CubeClip:
     """The cubes of the frames that *read* gives; they are made one after the other, when asked for.
 
-    Frames that are damaged, or of another size than the first, have no cube, which *say* is told.
+    Frames that are damaged, or differ in size from the first, get no cube; *say* receives a
+    sentence that says so.
 
     Parameters
     ----------

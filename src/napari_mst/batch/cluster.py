@@ -1,6 +1,6 @@
 """Workers of dask.distributed that make the cubes of a batch: on this computer, or on a cluster.
 
-A plugin takes the batch, with its model, to each worker once, also to those that come later. As
+A plugin sends the batch, with its model, to each worker once, including workers that join later. As
 many jobs as the workers have threads follow it, so that a worker that dies costs one photo, and the
 scheduler of a million photos holds few tasks.
 """
@@ -59,7 +59,7 @@ GRACE = 10.0
 
 @contextmanager
 def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None]]:
-    """A client of so many *workers* of this computer, or else of those of a *scheduler*.
+    """A client of *workers* processes on this computer, or of the workers of a *scheduler*.
 
     Yields the client, and the bytes of memory that a run on one of its workers may take; None if
     the workers have no limit.
@@ -67,8 +67,8 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
     Parameters
     ----------
     scheduler
-        Its address, as "tls://host:8786", or the file that it has written. Certificates are those
-        of dask's configuration.
+        Its address, as "tls://host:8786", or the file that it has written. Certificates come from
+        dask's configuration.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
                 plugins=(_Undisturbed(),),
                 scheduler_kwargs={"allowed_failures": TRIES - 1},
             ) as cluster,
-            # dask of the same program, as xarray's, is not to use it.
+            # Other users of dask in this program, such as xarray, must not use this client.
             Client(cluster, set_as_default=False) as client,
         ):
             yield client, free_host_memory() // workers
@@ -206,7 +206,7 @@ class _Undisturbed(WorkerPlugin):
 
 
 def _plugin_of(batch: Batch) -> Any:
-    """A plugin that takes *batch* to each worker, also to those that come later."""
+    """A plugin that sends *batch* to each worker, including workers that join later."""
 
     # dask sends a local class as code. So it loads on a worker without this package, too, which
     # says so in its first job; what dask cannot load there would end the worker without a word.
@@ -254,8 +254,8 @@ def make_there(plugin: Any, job: BatchJob, waits: bool) -> None:
 def _there(client: Client, plugin: Any) -> Iterator[SimpleQueue[Any]]:
     """Have *plugin* on all workers for the block.
 
-    Yields a queue of what the loop of *client* hears of: the keys of jobs whose worker died. Raises
-    `ClusterError` if the scheduler goes away.
+    Yields a queue to which the loop of *client* adds the key of each job that lost its worker.
+    Raises `ClusterError` if the scheduler goes away.
     """
     heard = SimpleQueue[Any]()
 

@@ -152,7 +152,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _is_photo(file: Path) -> bool:
-    """True if the name is that of a photo; a TIFF may be a cube of ours, too."""
+    """True if the file name has a photo's extension; a TIFF may also be one of our cubes."""
     suffix = file.suffix.lower()
     if suffix not in (".tif", ".tiff") or url_of(file):
         return suffix in PHOTO_SUFFIXES
@@ -218,7 +218,7 @@ def band_targets(target: Path) -> tuple[Path, ...]:
 
 @contextmanager
 def folders_for(jobs: Sequence[BatchJob]) -> Iterator[None]:
-    """Make the folders of the outputs where they are missing; those that stay empty go again.
+    """Make missing output folders; remove the ones that stay empty.
 
     Raises
     ------

@@ -40,7 +40,7 @@ def opened(path: Path, error: type[NapariMstError] = PhotoError) -> Iterator[tup
         yield url_to_fs(named(path), use_listings_cache=False)
     except NapariMstError:
         raise
-    except Exception as fault:  # each storage raises exceptions of its own libraries
+    except Exception as fault:  # each storage raises the exceptions of its library
         reason = shown(fault, 120) or type(fault).__name__
         raise error(f"Expected to reach {shown(named(path))}, got: {reason}. Check it.") from fault
 
@@ -80,7 +80,7 @@ def fetch(path: Path, local: Path) -> bool:
 
 
 def stamps(folder: Path) -> Stamps:
-    """The files in *folder*, by which `upload` finds those that have changed."""
+    """The state of the files in *folder*, from which `upload` finds the changed ones."""
     files = (file for file in folder.rglob("*") if file.is_file())
     return {file: (file.stat().st_mtime_ns, file.stat().st_ino) for file in files}
 

@@ -222,8 +222,8 @@ class Calibration:
 def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
     """Learn the meaning of the colours of *photo* from its *chart*.
 
-    The patch of index *unused* is left out of everything, so that it can judge the result. So are
-    those that the others contradict: up to a quarter of the patches may be covered.
+    The patch of index *unused* is left out of everything, so that it can judge the result. Patches
+    that contradict the others are left out too: up to a quarter may be covered.
 
     Raises
     ------
@@ -329,7 +329,7 @@ def _agreeing(fit: FitCorrection, colours: PatchColours, allowed: Mask, kind: st
 
 def _fit_colours(colours: PatchColours, used: Mask, kind: str) -> _Colours:
     """The curve and the polynomial that take the *used* patches to their true colours."""
-    # The docks, which import this module, are not to wait for it.
+    # Imported late, since the docks import this module and must open quickly.
     from scipy.optimize import minimize_scalar
 
     fit = functools.partial(_with_gamma, colours, used, kind)

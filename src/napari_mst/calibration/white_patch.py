@@ -55,7 +55,7 @@ class GreyPatch:
     place
         A pixel of it (a square of 1 % of the photo's longer side is taken), or a rectangle.
     reflectance
-        Share of light that it reflects at all wavelengths; by default that of a grey card.
+        Share of light that the patch reflects at all wavelengths; by default that of a grey card.
 
     Notes
     -----

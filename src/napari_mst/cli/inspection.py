@@ -155,7 +155,7 @@ PACKAGES = (
     "pyqtgraph",
     "vispy",
 )
-"""The packages whose versions matter; those that are missing are named too."""
+"""Packages that are reported with their versions; a missing package is named as missing."""
 
 BINDINGS = ("PyQt6", "PySide6", "PyQt5", "PySide2")
 """The bindings of Qt; napari takes the first that it finds."""

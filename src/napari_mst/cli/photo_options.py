@@ -169,7 +169,7 @@ def _check_there(photos: Sequence[Path]) -> None:
     """Refuse a mistyped path now, rather than after the seconds that a model takes to load."""
     for path in photos:
         try:
-            if not url_of(path):  # of a URL, whoever found it knows
+            if not url_of(path):  # the listing that found a URL has checked it
                 path.stat()
         except OSError as error:
             raise PhotoError(

@@ -310,7 +310,7 @@ class SpectralCube(PlainCube):
         Parameters
         ----------
         wavelengths
-            Those of red, green and blue, in `unit`; the nearest bands are shown.
+            Wavelengths to show as red, green and blue, in `unit`; the nearest bands are taken.
 
         Raises
         ------
@@ -414,7 +414,7 @@ class SpectralCube(PlainCube):
         Parameters
         ----------
         name
-            The name of the layer; by default that of the photo that the cube was made from.
+            The name of the layer; by default the name of the photo that the cube was made from.
 
         Examples
         --------

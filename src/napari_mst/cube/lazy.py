@@ -21,7 +21,7 @@ from napari_mst.base.errors import OutOfMemory, shown
 from napari_mst.base.memory import free_host_memory
 
 KEPT_BYTES = 2**29
-"""Bytes of tiles that are kept of a cube for the next look, unless somebody says otherwise."""
+"""Bytes of decoded tiles that are kept of one cube, unless a caller sets another limit."""
 
 _SQUARES = 3
 """Squares of a sample along each side of an image."""

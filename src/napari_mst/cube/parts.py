@@ -83,7 +83,7 @@ class PlainCube:
         given: Any = self.data
         if not isinstance(given, np.ndarray) and hasattr(given, "__dlpack__"):
             object.__setattr__(self, "data", array_of_tensor(given))
-        # Whoever has made a masked array has imported the module, which takes .02 s.
+        # A masked array exists only if its module, which takes 0.02 s, was imported already.
         if "numpy.ma" in sys.modules and isinstance(given, np.ma.MaskedArray):
             object.__setattr__(self, "data", plain_array(given))
         if self.data.ndim != 3 or 0 in self.data.shape:
@@ -123,7 +123,7 @@ class PlainCube:
         Raises
         ------
         BufferError
-            If the numbers may not be written, as those of a file that is only read.
+            If the numbers are read-only, as in a file that was opened for reading.
         """
         return np.asarray(self.data).__dlpack__(**options)
 
@@ -202,7 +202,7 @@ class PlainCube:
 
 
 def without(fields: Mapping[str, Any], left_out: Collection[str]) -> dict[str, Any]:
-    """*fields* without those that are *left_out*."""
+    """*fields* without the names in *left_out*."""
     return {key: value for key, value in fields.items() if key not in left_out}
 
 

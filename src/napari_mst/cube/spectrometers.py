@@ -37,8 +37,8 @@ def asd_table(raw: bytes, name: str) -> str:
 def splib_table(path: Path, text: str) -> str:
     """A spectrum of the USGS's library (splib07) with the wavelengths that another file has.
 
-    That file has as many rows, and lies in the same folder or above. Source: Kokaly et al., USGS
-    Data Series 1035 (2017), doi:10.3133/ds1035.
+    The wavelength file has as many rows as the spectrum, and lies in the same folder or above.
+    Source: Kokaly et al., USGS Data Series 1035 (2017), doi:10.3133/ds1035.
     """
     title, *values = text.strip().split("\n")
     for folder in (path.parent, path.parent.parent):

@@ -173,7 +173,7 @@ class Spectrum:
         Parameters
         ----------
         axes
-            Axes to draw on; those of a new figure of pyplot by default.
+            Axes to draw on; by default the axes of a new pyplot figure.
 
         Returns
         -------

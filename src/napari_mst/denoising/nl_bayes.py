@@ -132,7 +132,7 @@ def denoised_where_read(photo: Photo, how: NLBayes) -> Lazy:
 def kept_as(photo: Photo) -> tuple[DType, float]:
     """The type of the denoised pixels of *photo*, and the value that stands for 1.0.
 
-    They are encoded as those of the photo, 8 bits in 16: to round a mean would be noise again.
+    They are encoded like the photo, 8 bits in 16, since rounding a mean would add noise again.
     """
     dtype = photo.pixels.dtype
     return (
@@ -148,7 +148,7 @@ def working_bytes() -> int:
 
 
 def _tile(photo: Photo, how: NLBayes, window: Window) -> Array:
-    """The pixels of a *window* of *photo* denoised; those that no patch reaches as they are."""
+    """Denoise a *window* of *photo*; pixels that no patch reaches stay unchanged."""
     around = window.grown(HALO).clipped(photo.shape)
     near = photo.cropped(around)
     noise = how.removed

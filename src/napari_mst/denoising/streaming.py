@@ -182,7 +182,7 @@ def _block(
     pixels = image(start, int(row_of.max()) + 1)
     reflected = pixels.take(row_of - start, axis=1).take(column_of, axis=2)
     known = is_known[None, first:last]
-    # The last sum is that of the weights which known pixels have.
+    # The last sum adds the weights of the known pixels.
     numbers = np.concatenate([np.where(known, values(first, last), 0.0), known])
     beyond = first - rows.start + distance, rows.stop + distance - last
     padding = (0, 0), beyond, (distance, distance)

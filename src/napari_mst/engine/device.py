@@ -18,7 +18,7 @@ ARM = ("aarch64", "arm64")
 
 
 class Device(str):
-    """The name of a device, which torch takes as well as a device of its own."""
+    """The name of a device; torch takes it wherever it takes a `torch.device`."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ def torch_if_imported() -> Any:
 
 
 def threads_of_cpu() -> int:
-    """Threads of a run on a CPU: as many as torch has, or would have."""
+    """Number of threads of a run on a CPU: the number that torch uses, or would use."""
     torch = torch_if_imported()
     if torch is not None:
         return int(torch.get_num_threads())
@@ -132,7 +132,7 @@ class DeviceChoice:
         Raises
         ------
         DeviceError
-            If it is refused; the message lists those that the device has.
+            If the device does not support the precision; the message lists the supported ones.
         """
         if self.name == CPU and precision in ("float32", "float64"):
             return  # every CPU has them; torch need not be asked
@@ -189,7 +189,7 @@ def choose_device(wish: str = "auto") -> DeviceChoice:
     Raises
     ------
     DeviceError
-        If the device that was asked for is not there; the message lists those that are.
+        If the requested device is missing; the message lists the available devices.
     """
     devices = available_devices()
     if wish == "auto":

@@ -23,13 +23,13 @@ _AHEAD = 4
 
 
 class Workers:
-    """Computes tiles and tells progress: a context, so that no thread outlives the run.
+    """Computes tiles and reports progress. As a context manager it lets no thread outlive the run.
 
-    On a CPU each tile is computed by one thread, and there are *threads*, or as many as torch
-    has. (Threads inside of each small operation would wait for each other, a hundred times longer
-    on a busy machine.) A GPU is fed by the calling thread, or, where its maps live elsewhere
+    On a CPU each tile is computed by one of *threads* threads, by default as many as torch uses.
+    (Threads inside of each small operation would wait for each other, a hundred times longer on a
+    busy machine.) A GPU is fed by the calling thread, or, where its maps live elsewhere
     (*is_apart*), by a few with a stream each, so that one copies while another computes. *cost* is
-    that of all passes together, in the unit of `each`.
+    the cost of all passes together, in the unit of `each`.
     """
 
     def __init__(

@@ -438,7 +438,7 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """Names and sizes of arrays, as many as fit into a message: whole, for they must be typed."""
+    """Names and sizes of arrays that fit into a message; never cut, since users must type them."""
     texts: list[str] = []
     for key, shape in shapes.items():
         text = f"{key} {'x'.join(map(str, shape))}"

@@ -141,7 +141,7 @@ def _ordered(files: list[Path], name: str) -> list[_Band]:
 
 
 def _can_only_be_nm(numbers: Sequence[float]) -> bool:
-    """True for numbers in the range of cameras, too far apart for those that count files."""
+    """True if the numbers lie in the range of cameras, too far apart to be file numbers."""
     steps = np.diff(sorted(numbers))
     low, high = _RANGE
     return bool(low <= min(numbers) and max(numbers) <= high and (steps >= _STEP).all())

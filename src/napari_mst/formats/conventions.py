@@ -165,7 +165,7 @@ def physical(
 def packing_of(
     attributes: Mapping[str, Any], dtype: DType, bands: int, name: str = ""
 ) -> tuple[Packing, list[str]]:
-    """The packing that *attributes* describe, and warnings about those that make no sense."""
+    """The packing that *attributes* describe, and warnings about attributes that make no sense."""
     warnings: list[str] = []
     # NEON's factor has the name of CF's, but divides.
     words = {

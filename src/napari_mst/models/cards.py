@@ -302,8 +302,8 @@ _LISTED = {card.name: card for card in _CARDS if not card.tells_light}
 MODELS: Mapping[str, ModelCard] = MappingProxyType(_LISTED)
 """All models of cubes by name: the bundled ones, the default first, and the published one.
 
-Users bring the weights of the published model themselves. Behind it come the models of this
-session: those that `Model.of` made with a name.
+Users bring the weights of the published model themselves. Then come the models of this session,
+which `Model.of` made with a name.
 """
 
 

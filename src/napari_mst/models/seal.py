@@ -53,7 +53,7 @@ def write_weights(path: Path, tensors: "Mapping[str, Tensor]", card: ModelCard) 
 
 
 def check_seal(data: bytes) -> None:
-    """Refuse a safetensors file whose contents are not those that were sealed.
+    """Refuse a safetensors file with contents that differ from the sealed ones.
 
     Files without a seal pass.
 

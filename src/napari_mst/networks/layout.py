@@ -85,7 +85,7 @@ def count_of(pattern: str, state: Mapping[str, Tensor]) -> int:
 def check_layout(
     title: str, expected: Mapping[str, tuple[int, ...]], state: Mapping[str, Tensor]
 ) -> None:
-    """Compare the names and shapes of weights with those that the network *title* has.
+    """Compare the names and shapes of weights with the parameters of the network *title*.
 
     Raises
     ------

@@ -90,7 +90,7 @@ class Blocks(nn.Module):
 class MST(Network):
     """A U-shape with *blocks* at its levels, and the features that it begins with as a residual.
 
-    Levels have 1, 2, 4 ... times *out_bands* channels, and as many heads.
+    Levels have *out_bands* channels times 1, 2, 4 ..., in 1, 2, 4 ... heads.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ class Kind:
         are missing, left over or of the wrong shape.
     conventions
         Fields of the model card for a weights file without one; fields that are not here are those
-        of the published MST++. By default those of a network that `napari-mst train` makes.
+        of the published MST++. By default the values of a network that `napari-mst train` makes.
     taken_as
         The same in words, for a person.
     new

@@ -59,7 +59,7 @@ class Decoded(NamedTuple):
 
 
 _AS_STORED = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB)
-"""Colours of a TIFF whose stored values are those that it shows."""
+"""Colour types of a TIFF that shows its stored values unchanged."""
 
 _PNG_DEPTH = 24
 """The byte of a PNG that holds its depth: the ninth of its first chunk, IHDR (ISO/IEC 15948)."""
@@ -77,7 +77,7 @@ def decode_file(path: Path, notes: list[str]) -> Decoded:
         If the file is missing, damaged, not an image, larger than 178 megapixels (but for a TIFF),
         or holds several images.
     OutOfMemory
-        If its pixels do not fit into memory, or those of a larger TIFF onto the disk.
+        If the pixels do not fit into memory or, for a larger TIFF, onto the disk.
     """
     with _explained(path), _opened(path) as file, _quiet():
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -160,7 +160,7 @@ def orientation(path: str | PathLike[str]) -> int:
     `upright` undoes it, for programs that show the pixels as they are stored. A file that cannot be
     read, or is not an image, asks for none: it is refused where it is read.
     """
-    if is_raw_file(Path(path)):  # LibRaw turns it by itself
+    if is_raw_file(Path(path)):  # LibRaw turns the photo itself
         return 1
     try:
         with _head(Path(path)) as (head, _):

@@ -17,7 +17,7 @@ def orientation_in(head: tifffile.TiffPage | Image.Image, notes: list[str]) -> i
     try:
         if not isinstance(head, Image.Image):
             value = head.tags.valueof("Orientation", 1)
-        elif head.format == "TIFF":  # Pillow turns it upright by itself
+        elif head.format == "TIFF":  # Pillow turns the photo upright itself
             return 1
         else:
             value = int(head.getexif().get(ExifTags.Base.Orientation, 1))

@@ -23,7 +23,7 @@ def add_cube(viewer: "ViewerModel", cube: SpectralCube, name: str = "") -> "Imag
     Parameters
     ----------
     name
-        The name of the layer; by default that of the photo that the cube was made from.
+        The name of the layer; by default the name of the photo that the cube was made from.
 
     Raises
     ------

@@ -238,7 +238,7 @@ def _delete(dock: QWidget) -> None:
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Tell the user of an error of ours, instead of raising it."""
+    """Show one of our errors to the user instead of raising it."""
     try:
         yield
     except NapariMstError as error:

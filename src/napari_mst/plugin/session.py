@@ -161,7 +161,7 @@ def _present_name(viewer: ViewerModel, photo: LayerPhoto) -> str | None:
 
 
 def _tell_change(viewer: ViewerModel, photo: LayerPhoto) -> None:
-    """Tell the user if the layer of *photo* is another than when the run began."""
+    """Warn the user if the layer of *photo* has changed since the run began."""
     name = _present_name(viewer, photo)
     if name == photo.name:
         return
@@ -176,7 +176,7 @@ def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: Layer
     """Put the exact *cube* into the *layer* of its preview; what the user has set there stays."""
     before = cube_at(layer)
     data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube.shape[1:]))
-    # Limits other than those that the preview came with were set by the user.
+    # Limits that differ from the preview's first limits were set by the user.
     contrast = Bands.of(viewer)
     is_of_preview = tuple(layer.contrast_limits) == contrast_limits(before.data)
     has_own_limits = not is_of_preview and not contrast.is_given(layer)

@@ -71,7 +71,7 @@ def has_cube(viewer: ViewerModel) -> bool:
 
 
 class SpectrumView(ModelDock):
-    """The plot of spectra alone: the spectrum under the mouse, and those that are kept."""
+    """The plot of spectra alone: the spectrum under the mouse, and the kept spectra."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)

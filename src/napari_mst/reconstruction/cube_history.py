@@ -144,7 +144,7 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
 
 
 def _band(job: Job, correction: Correction | None) -> dict[str, Any]:
-    """The prediction interval of the history: that of the photo, and the doubt about its light."""
+    """The prediction interval for the history: the photo's own, widened by doubt about light."""
     band = photo_interval(job.setup.model.card, _doubt(job, correction))
     if not band or not job.light_doubt:
         return band

@@ -73,7 +73,7 @@ def _gains(job: Job) -> tuple[float, float, float]:
 def denoised(job: Job, progress: Progress | None = None) -> Job:
     """The *job* with its part denoised as `decided` says, which a note says.
 
-    The pixels of a region are those that the whole photo would have. Without a *progress*, pixels
+    A region gets the same pixels as in the whole denoised photo. Without a *progress*, pixels
     are denoised where they are read.
 
     Raises

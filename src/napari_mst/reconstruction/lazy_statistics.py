@@ -241,7 +241,7 @@ def _check_fit(folded: Mapping[str, Tensor], setup: Setup) -> None:
     for name, found in folded.items():
         each = program.writer(name)
         black = torch.zeros(1, each.channels, 1, 1, dtype=found.dtype, device=found.device)
-        # Only what is gathered of all pixels depends on their number.
+        # Only statistics over all pixels depend on the number of pixels.
         statistic = cast("Callable[[Tensor], Tensor]", each.statistic)
         if not each.gathers and found.shape != each.fold(statistic(black), 1).shape:
             raise ValueError("another shape")

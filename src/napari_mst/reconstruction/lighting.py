@@ -95,7 +95,7 @@ def _cast_warning(photo: Photo) -> str:
 
 
 def estimated(photo: Photo, acquisition: Acquisition) -> tuple[LightEstimate, tuple[str, ...]]:
-    """The light of *photo*, taken as *acquisition* says, and sentences that say what told it.
+    """The light of *photo* for *acquisition*, and sentences that say how it was determined.
 
     What *acquisition* knows at places that are clipped, dark or uneven is left out, and said.
     Errors are those of `lighting_of`.
@@ -125,7 +125,7 @@ def estimated(photo: Photo, acquisition: Acquisition) -> tuple[LightEstimate, tu
 
 
 def _is_of_sensor(photo: Photo, acquisition: Acquisition) -> bool:
-    """True if the values of *photo* itself were not balanced yet; those of a RAW file never are."""
+    """True if the values of *photo* are not white-balanced yet."""
     if photo.shot is not None:
         return not photo.shot.is_flat
     return acquisition.balance == OF_SENSOR

@@ -15,8 +15,8 @@ after the one best gain of the photo. Lower and upper side are then multiplied b
 between which nine in ten true *brightnesses* lie.
 
 Factors and doubts are calibrated on simulated scenes that no model has seen, and kept in the card
-of the model and in the history of the cube. So a cube and its history are enough, also those of a
-file.
+of the model and in the history of the cube. So a cube and its history are enough, also when both
+come from a file.
 
 Letters: B bands, H rows, W columns.
 """

@@ -75,7 +75,7 @@ class PreparedPhoto:
 
     def preview(self, progress: ProgressLike = None) -> SpectralCube:
         """The cube of the photo averaged down; see `Reconstructor.preview`."""
-        # First the error: it is that of an exact run.
+        # The error first, since it belongs to an exact run.
         job = self._noted(self._prepared(as_progress(progress)))
         return run_and_correct(decided(averaged_down(job)))
 

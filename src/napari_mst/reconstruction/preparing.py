@@ -70,7 +70,7 @@ def _check_raw(setup: Setup, photo: Photo) -> None:
             "photo. Use mstpp-camera with the illuminant of the photo."
         )
     acquisition = setup.options.acquisition
-    # Only the white as shot may be missing; that of an estimated light is not known yet.
+    # Only the white as shot may be missing; the white of an estimated light is not known yet.
     if acquisition is not None and acquisition.balance == BALANCED:
         balancing_gains(photo, acquisition)
 
@@ -97,7 +97,7 @@ def _cropped(job: Job, region: Rectangle) -> Job:
 
 
 def _meaning_of_region(setup: Setup) -> str:
-    """Say how the numbers of a region compare with those of the whole photo."""
+    """Say how the numbers of a region compare with the numbers of the whole photo."""
     program = setup.program
     if program.is_pixelwise:
         rounding = ", to 1e-6 of its largest value" if setup.has_plain_passes() else ""

@@ -180,9 +180,9 @@ class Reconstructor:
     def warm_up(self, say: Callable[[str], None], progress: ProgressLike = None) -> None:
         """Compile the kernels that the first run on a machine would have to wait for.
 
-        There is no need to call this, since `reconstruct` does it by itself. *say* hears, from
-        another thread, where it takes long. The compiler cannot be stopped: after a cancel it ends
-        on its own, or with the program, and what it has compiled by then is kept.
+        There is no need to call this, since `reconstruct` does it by itself. Where compiling takes
+        long, *say* receives sentences, from another thread. The compiler cannot be stopped: after a
+        cancel it ends on its own, or with the program, and what it has compiled by then is kept.
 
         Raises
         ------

@@ -235,7 +235,7 @@ def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:
 
 def _difference(totals: Doubles, logs: Doubles, shift: tuple[float, float]) -> float:
     """Mean difference of the logarithms, without what all pixels share."""
-    # The docks, which import this module, are not to wait for it.
+    # Imported late, since the docks import this module and must open quickly.
     from scipy.ndimage import map_coordinates
 
     _, height, width = totals.shape

@@ -32,9 +32,9 @@ from napari_mst.reconstruction.colour_fidelity.photo_noise import removed_noise
 from napari_mst.references.process import Posterior, corrected, features_of_spectra
 
 # Another photo is recognised by these: pixels that are compared; a distance in 8-bit codes within
-# which two are the same; and a share of the distance between the colours of other places. Of twelve
-# scenes, the own photo was at most 0.28 off (noisy, or JPEG of quality 40), a mirrored one at least
-# 0.48.
+# which two are the same; and a share of the distance between the colours of other places. Over
+# twelve scenes, the cube's own photo differed by at most 0.28 (noisy, or JPEG of quality 40), a
+# mirrored photo by at least 0.48.
 _SAMPLE = 10_000
 _SAME = 1.0
 _MOST_OFF = 0.4

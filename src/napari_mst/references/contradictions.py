@@ -140,7 +140,7 @@ def _comparison(
 
     They are NaN where the photo is clipped, infinite where it ends.
     """
-    # The docks, which import this module, are not to wait for it.
+    # Imported late, since the docks import this module and must open quickly.
     from skimage.color import rgb2lab
 
     to_srgb, *_ = np.linalg.lstsq(view.response, srgb_response(cube.wavelengths), rcond=None)

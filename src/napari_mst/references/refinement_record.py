@@ -75,7 +75,7 @@ class Refinement:
     def hidden(self, wavelengths: Doubles) -> Doubles:
         """Mean variance (B,) of the errors that the reference spectra do not show.
 
-        They are those of a calibration (see `ReferenceSpectrum`), and of single pixels of the
+        The errors come from a calibration (see `ReferenceSpectrum`), and from single pixels of the
         photo.
         """
         calibrated = np.mean([spot.hidden**2 for spot in self.references] or [0.0])

@@ -130,7 +130,7 @@ def refine(
     refinement = learnt.refinement
     for doubt in refinement.doubts:
         warnings.warn(doubt, ContradictingSpectra, stacklevel=2)
-    # Whoever calibrated the greys knows the warnings; the history keeps them.
+    # The caller has seen the warnings when the greys were calibrated; the history keeps them.
     learnt = learnt._replace(refinement=replace(refinement, doubts=(*doubts, *refinement.doubts)))
     return applied(cube, source, learnt, as_progress(progress))
 

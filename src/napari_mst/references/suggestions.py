@@ -49,8 +49,8 @@ def suggest_measurements(
     """The *count* spots (row, column) to measure, the most helpful first.
 
     They see only the photo and the estimate, and avoid pixels that are dark or burnt out. The same
-    input gives the same spots. *references* count as measured. There are fewer where the
-    image has no more that can be measured.
+    input gives the same spots. *references* count as measured. Fewer are returned where the image
+    has no further places that can be measured.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
     if photo.valid is not None:
         lit &= photo.valid
         usable &= photo.valid
-    # The docks, which import this module, are not to wait for it.
+    # Imported late, since the docks import this module and must open quickly.
     from scipy.ndimage import binary_erosion
 
     measurable = binary_erosion(usable, np.ones((3, 3)))  # nothing at the border

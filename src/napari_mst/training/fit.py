@@ -289,7 +289,7 @@ class Fit:
             getattr(self, name).load_state_dict(state[name])
 
     def _check_same_network(self, state: Mapping[str, Tensor]) -> None:
-        """Refuse the weights *state* of the checkpoint if they are of another network.
+        """Refuse the weights *state* of the checkpoint if they belong to another network.
 
         Raises
         ------

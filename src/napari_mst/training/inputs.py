@@ -72,8 +72,8 @@ class Input:
         the steeper curve that most cameras have.
     acquisition
         The camera and the light of linear, white-balanced 16-bit photos, which none of the four
-        fields above applies to. The noise of red and blue is larger than that of green by as much
-        as their gains are. None for sRGB.
+        fields above applies to. Their gains make the noise of red and blue that much larger than
+        the noise of green. None for sRGB.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Input:
         return Photo.from_array(self.photograph(cube, scene), encoding=encoding)
 
     def counted(self, codes: NDArray[np.unsignedinteger]) -> Mask:
-        """The pixels (H, W) that count: those that another exposure has not clipped."""
+        """The pixels (H, W) that another exposure has not clipped, which alone count."""
         full = np.iinfo(codes.dtype).max
         return np.asarray((codes < full).all(axis=0) | (self.exposure == 1))
 
@@ -155,7 +155,7 @@ def jpeg(codes: Codes, **options: Any) -> Codes:
 
 
 def camera_inputs(acquisition: Acquisition) -> tuple[Input, ...]:
-    """All kinds of photos for one acquisition: those that are not of sRGB alone."""
+    """All kinds of photos for one acquisition, without the kinds that exist only as sRGB."""
     return tuple(
         Input(each.name, each.exposure, each.noise, acquisition=acquisition)
         for each in INPUTS

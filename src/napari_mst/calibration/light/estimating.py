@@ -354,7 +354,7 @@ def _narrowed(probabilities: Doubles, ratios: Doubles) -> tuple[Doubles, Doubles
     off /= doubt * np.tensordot(alone, ratios, 1).mean()
     sums, held = np.full((1, len(alone)), _WHOLE), _HELD * np.eye(len(alone))
     wanted = np.concatenate([np.zeros(len(off)), [_WHOLE], _HELD * alone])
-    from scipy.optimize import nnls  # the docks, which import this module, are not to wait for it
+    from scipy.optimize import nnls  # imported late: the docks import this module
 
     shares, _ = nnls(np.concatenate([off, sums, held]), wanted)
     return alone, shares / shares.sum()

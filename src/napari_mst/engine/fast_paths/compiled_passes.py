@@ -106,7 +106,7 @@ class CompiledBlock:
 
 
 class CompiledConvolution:
-    """A 3x3 convolution, or a 4x4 of stride 2, without padding of its own."""
+    """A 3x3 convolution, or a 4x4 of stride 2, without padding."""
 
     def __init__(self, convolution: ConvolutionForm) -> None:
         weight, stride = convolution.weight, convolution.stride

@@ -24,7 +24,7 @@ _compilers: "list[subprocess.Popen[bytes]]" = []
 
 
 def is_native(device: Any, dtype: Any) -> bool:
-    """True if *device* is a CPU and *dtype*, of NumPy or torch, that of compiled kernels."""
+    """True if *device* is a CPU and the kernels are compiled for *dtype*, of NumPy or torch."""
     return device.type == "cpu" and name_of(dtype) == "float32"
 
 
@@ -37,7 +37,7 @@ def can_run(device: Any, dtype: Any) -> bool:
 
 
 def is_installed() -> bool:
-    """True if numba is there; `is_ready` takes longer and tells whether its kernels work."""
+    """True if numba is installed; `is_ready` takes longer and checks that its kernels work."""
     return find_spec("numba") is not None
 
 
@@ -92,14 +92,14 @@ def flush_denormals() -> None:
 
 def prepare_ahead() -> None:
     """Let other processes compile what is missing, so that the first run need not wait for it."""
-    # Whoever holds the lock is at it already.
+    # The holder of the lock is doing this already.
     if not is_installed() or not _preparing.acquire(blocking=False):
         return
     try:
         from napari_mst.engine.kernels import ahead
 
         _compilers[:] = ahead.begin()
-    except Exception as failure:  # noqa: BLE001 - the first run tries again, and tells why
+    except Exception as failure:  # noqa: BLE001 - the first run tries again, and says why
         logger.info("Kernels could not be compiled ahead: %s", failure)
     finally:
         _preparing.release()

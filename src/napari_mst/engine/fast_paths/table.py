@@ -124,7 +124,7 @@ def kind_of(local: Any) -> type[Form] | None:
     """The kind of form of *local*; None if kernels know none."""
     if isinstance(local, Form):
         return type(local)
-    # Whoever has other passes has imported torch.
+    # Other passes exist only if torch was imported.
     from napari_mst.engine.fast_paths.torch_forms import recognised
 
     found = recognised(local)

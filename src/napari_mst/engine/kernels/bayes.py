@@ -119,7 +119,7 @@ def _count(e: Emitter, distances: int, limit: int, found: int) -> None:
 
 
 class _Steps:
-    """The steps of a group of patches that have so many *channels*."""
+    """The steps for a group of patches with *channels* channels."""
 
     def __init__(self, channels: int) -> None:
         self.numbers = channels * _PIXELS
@@ -260,7 +260,7 @@ _Filter = Callable[[TilePlanes, PatchGroup, Scratch, int, Stage], None]
 
 
 def _filter_of(channels: int) -> _Filter:
-    """The function that filters a group of patches in so many *channels*, from one on."""
+    """The function that filters a group of patches with *channels* channels, at least one."""
     steps = _Steps(channels)
     numbers, width = steps.numbers, steps.bytes // _FLOAT_BYTES
     gather, scatter = emitted(steps.gather), emitted(steps.scatter)

@@ -221,8 +221,8 @@ def _reduce_row(y: int, work: _Work) -> None:
     weights = work.weights
     around = _around(work, _HIDDEN, y, EXPANSION)
     filter_row(around, weights.hidden_filters, 1, _hidden_row(work, _FILTERED), work.width)
-    # Each quarter of the hidden channels is summed up by itself, as if it were a row of a filter:
-    # short sums round less.
+    # Each quarter of the hidden channels is summed separately, like a row of a filter: short sums
+    # round less.
     quarters = Taps(EXPANSION, work.row, 1, 0, 1, POINT.steps)
     attended = from_pixel(_row(work, _ATTENDED + y % 2), 1)
     result = _row(work, _RESULT).address

@@ -48,7 +48,7 @@ class CompiledPart:
 
 
 def part(function: Function, **options: Any) -> Function:
-    """A *function* that only compiled code calls; *options* are those of numba."""
+    """A compiled *function* that only compiled code calls; *options* go to numba."""
     return cast("Function", CompiledPart(lambda: _jitted(function, **options), function))
 
 
@@ -107,7 +107,7 @@ class CompiledKernel:
         return ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(address)
 
     def is_kept(self) -> bool:
-        """Tell whether it is on disk for this processor."""
+        """Return True if the compiled kernel is on disk for this processor."""
         return kept.read(self._files()) is not None
 
     def _files(self) -> Iterator[Path]:

@@ -138,7 +138,7 @@ def _solve(sums: Singles, cells: Singles, close: LLVMNumber, solution: Singles, 
         )
         moves[x] = is_red_far | is_green_far | is_blue_far
         count += moves[x]
-        # A free channel leaves the system of equations: its row and column become those of 1.
+        # A free channel leaves the system of equations: its row and column become the identity's.
         rr = ONE if red_free else sums[3 * n + x]
         rg = ZERO if red_free | green_free else sums[4 * n + x]
         rb = ZERO if red_free | blue_free else sums[5 * n + x]

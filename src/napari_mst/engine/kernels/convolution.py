@@ -19,7 +19,7 @@ from napari_mst.engine.kernels.products import POINT, Layer, Taps, Target, multi
 
 
 class ConvolutionWeights(NamedTuple):
-    """A convolution without padding of its own.
+    """A convolution without padding.
 
     Attributes
     ----------

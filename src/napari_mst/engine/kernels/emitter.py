@@ -54,7 +54,7 @@ _GELU = (
 
 GELU is then right to 3e-7, as torch's own is in float32.
 
-The form is that of Abramowitz and Stegun 7.1.28 (its power 16 and degree 6 give 6e-7). Least
+The approximation is Abramowitz and Stegun 7.1.28 (power 16 and degree 6 give 6e-7). Least
 squares fitted it, weighted until the largest error of a p(a)^-8 was smallest, 4e-8.
 """
 

@@ -39,7 +39,7 @@ def _widen(e: Emitter, pixel: int, channels: int, target: int, planes: int) -> N
 
 @emitted
 def _add_products(e: Emitter, products: _Products) -> None:
-    """Add the products of a few channels with those of a plane, over all pixels."""
+    """Add the products of a few channels with the channels of a plane, over all pixels."""
     halves = (0, VECTOR)
     rows = [e.along(products.target, row, products.row) for row in range(GRAM_ROWS)]
     places = [e.at(row, half) for row in rows for half in halves]

@@ -1,8 +1,8 @@
 """Exponentials and powers, to about one rounding of float32; light as sRGB, and back.
 
 Both are sums of the usual series, on arguments so small that a few terms are enough. They have no
-branches, so that LLVM makes vector instructions of loops that call them. NaN stays NaN. sRGB is
-that of IEC 61966-2-1, as in `colour.linear_to_srgb`.
+branches, so that LLVM makes vector instructions of loops that call them. NaN stays NaN. sRGB
+follows IEC 61966-2-1, as in `colour.linear_to_srgb`.
 """
 
 import math

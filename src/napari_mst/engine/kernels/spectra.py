@@ -232,7 +232,7 @@ def _copy_spectra(copies: Indices, channels: int) -> None:
 def estimate_spectra(
     photo: PhotoPlanes, weights: SpectrumWeights, out: Features, scratch: int
 ) -> None:
-    """Compute the spectra *out* of all pixels of the *photo*: those of one colour only once."""
+    """Compute the spectra *out* of all pixels of the *photo*, once for each colour."""
     seen = integers(scratch, 2 * _SLOTS)  # addresses of a pixel's red light and its spectrum
     places = integers(scratch + 16 * _SLOTS, _PIECE)
     copies = integers(scratch + 16 * _SLOTS + 8 * _PIECE, 2 * _MOST_COPIES)

@@ -203,7 +203,7 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
 def in_envi(cube: SpectralCube) -> SpectralCube:
     """*cube* with ENVI header fields for its georeference.
 
-    The cube's history lists the facts that those cannot hold (see `with_losses`).
+    The cube's history lists the facts that these fields cannot hold (see `with_losses`).
     """
     georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
     if georeference is None:

@@ -326,7 +326,7 @@ def data_of(header: Header, path: Path, layout: DataLayout) -> Path:
     """The one data file of the header at *path*.
 
     The file that we wrote with it, else the only one of the right size, else the only one with a
-    usual suffix. Raises `CubeFileError` if there is none, or several.
+    usual suffix. Raises `CubeFileError` if there is no data file, or more than one.
     """
     beside = [entry for entry in path.parent.iterdir() if _may_be_data(entry, path)]
     size = layout.offset + layout.data_bytes

@@ -37,8 +37,8 @@ def described(
 
     Returns
     -------
-    The numbers, the fields that then hold, the quantity that a reflectance scale factor tells, and
-    warnings.
+    The numbers, the fields that then hold, the quantity that a reflectance scale factor implies,
+    and warnings.
     """
     fields, warnings = _fields(header, len(stored))
     fields = {**(others or {}), **fields}

@@ -235,8 +235,8 @@ def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[s
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 
 
-# The filters whose damage the library notices: deflate, shuffle, Fletcher's checksum and LZF. Those
-# of strangers may crash on it, so they run in a separate process.
+# The filters whose damage the library notices: deflate, shuffle, Fletcher's checksum and LZF.
+# Foreign decoders may crash on damaged data, so they run in a separate process.
 _SAFE = {1, 2, 3, 32000}
 
 
@@ -383,8 +383,8 @@ def _is_whole(item: Any, table: Array) -> bool:
     ends = places[:, 0] + places[:, 1]
     if (ends[:-1] > places[1:, 0]).any():
         return False
-    # A bit of the mask says that a filter was left out. A chunk that no filter changed, compressed
-    # or not, has as many bytes as its numbers.
+    # A bit of the mask says that a filter was left out. A chunk that every filter skipped has
+    # exactly the bytes of its numbers.
     no_filter = 2 ** item.id.get_create_plist().get_nfilters() - 1
     is_plain = (table[:, 1] > 0) & (table[:, 2] & no_filter == no_filter)
     nbytes = math.prod(item.chunks) * item.dtype.itemsize

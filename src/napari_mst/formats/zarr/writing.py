@@ -208,7 +208,7 @@ def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
 
 @contextmanager
 def _chunks_settled() -> Iterator[None]:
-    """Wait after an error until zarr writes no chunk: it goes on with those that it has begun."""
+    """Wait after an error until zarr has finished the chunks that it has begun to write."""
     import asyncio
 
     from zarr.core.sync import sync

@@ -240,7 +240,7 @@ class HybridBlock(WindowBlock):
         return (channel_attention_spec(name, self), *super().attention_specs(name))
 
     def channel_input(self, x: Tensor) -> Tensor:
-        """The features whose channels attend to each other: those that enter the block."""
+        """The features that enter the block; their channels attend to each other."""
         return x
 
     def prepared(self, source: Pass) -> Pass:

@@ -62,7 +62,7 @@ class Heads(nn.Module, ABC):
     Raises
     ------
     ModelError
-        If the number of heads does not divide that of the channels.
+        If the number of heads does not divide the number of channels.
     """
 
     takes_maps = True

@@ -135,7 +135,7 @@ def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
     Raises
     ------
     CheckpointError
-        If a block of *state* has other windows than that of *network*.
+        If a block of *state* has windows of another size than the block of *network*.
     """
     for name, module in network.named_modules():
         if isinstance(module, WindowAttention):

@@ -29,7 +29,7 @@ from napari_mst.networks.attention.window_attention import (
 from napari_mst.networks.attention_spec import QueryWeights
 
 MOST_SCORES = 1 << 22
-"""Numbers of scores in memory at a time; a single query takes as many as there are keys."""
+"""Most attention scores held in memory at once; a single query needs one for each key."""
 
 
 class PatchAttention(Heads):

@@ -89,7 +89,8 @@ class RecordedHead(NamedTuple):
 class AttentionModel:
     """The chosen head and channels, the head that is compared, and the steps that were made.
 
-    `head_changed` and `channels_changed` report another choice; use the methods to change it.
+    `head_changed` and `channels_changed` are emitted when the choice changes; change it with the
+    methods.
     """
 
     head_changed = Signal()
@@ -102,7 +103,7 @@ class AttentionModel:
         self.key: int | None = 0
         self.query: int | None = 0
         self._ready: tuple[Any, Ready] | None = None
-        # Those of the chosen head, once they were made.
+        # The steps of the chosen head, once they were computed.
         self.steps: AttentionSteps | None = None
         self._shares = WeakKeyDictionary[Recording, Shares]()
 
@@ -156,7 +157,7 @@ class AttentionModel:
         self.choose_channels(*((None, None) if is_chosen else (key, query)))
 
     def compare(self, is_on: bool) -> None:
-        """Keep the chosen head beside those that are chosen next, or no longer."""
+        """Keep the chosen head beside the heads that are chosen next, or stop keeping it."""
         self.compared = self.head if is_on else None
         self.head_changed.emit()
 
@@ -179,7 +180,7 @@ class AttentionModel:
         self.head_changed.emit()
 
     def forget(self, kept: Sequence[Recording]) -> None:
-        """Let go of all recordings but those that are *kept*."""
+        """Release all recordings except the *kept* ones."""
         self.forget_photo()
         if self.compared is not None and self.compared.recording not in kept:
             self.compared = None

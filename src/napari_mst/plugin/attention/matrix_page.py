@@ -47,7 +47,7 @@ class Picture:
         self.frame = QGraphicsRectItem()
         self.drawn: Drawing
         view.addItem(self.image)
-        # The frame is not to change which part of the plane is shown.
+        # The frame must not change which part of the plane is shown.
         view.addItem(self.frame, ignoreBounds=True)
 
     def draw(self, drawn: Drawing, colour: str) -> None:
@@ -251,7 +251,7 @@ class MatrixPage(QWidget):
     def draw(
         self, head: RecordedHead, other: RecordedHead | None, key: int | None, query: int | None
     ) -> None:
-        """Draw those of *head* and another one that have a matrix, and mark the chosen channels."""
+        """Draw the matrices of *head* and *other*, if they have any; mark the chosen channels."""
         self._heads = [each for each in (head, other) if each and each.matrices]
         self._cell = (key, query)
         self.rollout_button.setEnabled(bool(head.recording.record.rollouts))

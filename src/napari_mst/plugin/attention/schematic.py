@@ -115,7 +115,7 @@ class Schematic(QWidget):
             # By default a tool button only takes the focus from a click.
             button = QToolButton(checkable=True, focusPolicy=Qt.FocusPolicy.StrongFocus)
             button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-            # The chosen one has a wider frame, and is not to be higher for it.
+            # The chosen box has a wider frame, but must not grow in height.
             button.setFixedHeight(HEIGHT)
             button.clicked.connect(calling(self._on_click, block, head))
             # In a group the arrow keys lead from button to button.

@@ -91,7 +91,7 @@ class WhatIf(ViewerHelper):
     weights
         The weights of which heads are replaced, and by what.
     other
-        A photo layer whose matrices stand for those of the photo; None for its own.
+        A photo layer with matrices that replace the photo's; None for its own.
     """
 
     changed = Signal(WhatIfView)

@@ -1,4 +1,4 @@
-"""The command "Wavelengths ...": a person says those of a layer whose file does not."""
+"""The command "Wavelengths ...": a person gives the wavelengths that a layer's file lacks."""
 
 import numpy as np
 from napari import current_viewer

@@ -54,7 +54,7 @@ PICKS = "picks"
 
 
 def is_photo(path: Path) -> bool:
-    """Tell whether the file at *path* begins as a photo."""
+    """Return True if the file at *path* begins as a photo."""
     if is_raw_file(path) or is_heif_file(path):
         return True
     try:
@@ -158,7 +158,7 @@ def open_workspace_soon(viewer: ViewerModel | None) -> None:
         return
     own_docks = [name for name in window.dock_widgets if PLUGIN in name]
     if not own_docks or f"{WORKSPACE} ({PLUGIN})" in own_docks:
-        # A dock that opens earlier would be looked at by whoever waits for the layers.
+        # Later, so that the dock opens only after the layers of this file are there.
         QTimer.singleShot(0, partial(window.add_plugin_dock_widget, PLUGIN, WORKSPACE))
 
 
@@ -214,7 +214,7 @@ def saved_picks(cubes: Mapping[str, SpectralCube], viewer: ViewerModel | None) -
 
 
 def tell_warnings(path: Path, cube: SpectralCube) -> None:
-    """Tell the user what the reader of the file at *path* had to assume, or to ignore."""
+    """Show the user what the reader of the file at *path* had to assume or to ignore."""
     for sentence in cube.metadata.get("warnings", ()):
         show_warning(f"{path.name}: {sentence}")
 

@@ -85,7 +85,7 @@ SUFFIX = ".npy"
 
 
 def may_be_cube(layer: Image) -> bool:
-    """Tell whether *layer* is of a plain array, one of whose outer axes may hold bands."""
+    """Return True if *layer* shows a plain array with an outer axis that may hold bands."""
     is_plain = Path(str(layer.source.path)).suffix.lower() == SUFFIX
     if not is_plain or layer.rgb or layer.multiscale or layer.ndim != 3:
         return False
@@ -358,7 +358,7 @@ def watch_napari() -> None:
         # Without that command there is nothing to look at.
         with suppress(KeyError):
             own = commands.get(name)
-            # The commands are those of the process, but each viewer has them watched.
+            # The commands belong to the process, but each viewer watches them.
             if getattr(own, "func", None) is not watched:
                 commands.unregister(name)
                 commands.register(name, partial(watched, own))

@@ -161,7 +161,7 @@ def named(path: Path, form: Format) -> Path:
 
 
 class Save(QObject):
-    """A cube, or those of all pages of a stack, on the way to the files, on another thread.
+    """Saves a cube, or the cubes of all pages of a stack, on another thread.
 
     When it has `ended`, `outcome` is the last file, or an error, or None if it was cancelled.
     `cancel` stops it: what was there before is intact, and pages that are written stay.
@@ -209,7 +209,7 @@ class Save(QObject):
         raise self.outcome or Cancelled("Saving was cancelled; what was there before is intact.")
 
     def tell(self) -> None:
-        """Tell the user how it ended."""
+        """Show the user how the save ended."""
         if isinstance(self.outcome, Path):
             pages = "cube was" if self._number == 1 else f"{self._number} pages were"
             show_info(f"The {pages} saved as {shown(self.outcome.name)}.")
@@ -358,7 +358,7 @@ def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
 
 
 def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
-    """Add the picks on the layer of *data* to *cube*, in place of those that it had.
+    """Add the picks on the layer of *data* to *cube*; they replace its earlier picks.
 
     A cube whose layer is not in the viewer keeps what it has.
     """

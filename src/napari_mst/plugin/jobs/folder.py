@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 CUBES = "cubes"
-"""The folder of the cubes, in that of the photos."""
+"""The folder of the cubes, inside the folder of the photos."""
 SUFFIX = ".hdr"
 
 
@@ -91,7 +91,7 @@ class FolderRun:
 
 
 def _check_camera(path: Path, camera: str) -> None:
-    """Refuse a photo whose file names another camera than that of the settings."""
+    """Refuse a photo if its file names another camera than the settings do."""
     own = matching_camera(*camera_named_in(path))
     if own and own != camera and camera in load_cameras():
         raise PhotoError(f"It was taken by {own}, and the settings are for {camera}.")
@@ -100,7 +100,7 @@ def _check_camera(path: Path, camera: str) -> None:
 def reconstruct_folder(
     is_linear: bool, scheduler: str, request: Request, reports: Reports
 ) -> list[str]:
-    """Make the cubes of a folder; those that are there from this very run stay.
+    """Make the cubes of a folder; cubes from the same settings are kept.
 
     Returns
     -------

@@ -83,7 +83,8 @@ def run_now(job: Task) -> Cancel:
     try:
         result = job.run(reports)
     except Exception as error:
-        # Called before it is raised: a listener hears the same in a script as in a window.
+        # Called before the error is raised, so that listeners get the same event in a script as in
+        # a window.
         job.on_failed(error)
         raise
     else:

@@ -48,7 +48,7 @@ _TASK = _Task()
 def start(job: Task, *, is_listed: bool = True) -> Cancel:
     """Start *job*; napari lists it among its tasks, unless it is one of many short ones."""
     if is_listed:
-        # Errors come to `on_failed`; napari is not to show them a second time.
+        # Errors go to `on_failed`; napari must not show them a second time.
         worker = create_worker(_TASK, job, _worker_class=JobWorker, _ignore_errors=True)
     else:
         worker = JobWorker(_TASK, job)

@@ -391,7 +391,7 @@ class Workspace:
         self.recorded.emit(recording)
 
     def forget_photos(self) -> None:
-        """Let go of the recordings of photos; those that were opened from files stay."""
+        """Release the recordings of photos; recordings that were opened from files stay."""
         self.recordings = [each for each in self.recordings if not each.model]
         self.forgotten.emit()
 
@@ -440,7 +440,7 @@ class Workspace:
         return (now - start) * (1 - fraction) / done if done >= SURE else None
 
     def _show(self, state: JobState) -> None:
-        # Told before the request is forgotten: the last sentence is still that of its job.
+        # Emitted before the request is forgotten, since the last sentence still belongs to its job.
         is_of_photo = self._request is None or self._request.is_of_photo
         if state.is_idle:
             # What cancels the job is a method of its worker, and would keep the worker alive.

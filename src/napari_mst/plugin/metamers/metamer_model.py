@@ -122,7 +122,7 @@ class MetamerModel:
         self.choose(Subject(self.chart[number]), number)
 
     def choose(self, subject: Subject, patch: int | None = None) -> None:
-        """Look at any spectrum, perhaps that of a *patch*.
+        """Show any spectrum, for example the spectrum of a *patch*.
 
         Raises `SpectrumError` if it has no metamers; nothing changes.
         """
@@ -219,7 +219,7 @@ class MetamerModel:
 
     @property
     def sentence(self) -> str:
-        """The question; once it is answered, why nobody can tell."""
+        """The question; once it is answered, the reason why nobody can know."""
         if self.is_asking:
             return QUESTION
         if self.direction == TO_ESTIMATE and not self.can_reach_estimate:

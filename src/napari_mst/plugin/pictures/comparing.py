@@ -176,7 +176,7 @@ class Wiper(ViewerHelper):
         picture = None if layer is None else composite_of(viewer, layer)
         if layer is None or picture is None:
             return
-        # Each in a cell of its own, they could not be wiped.
+        # In separate grid cells the two pictures could not be wiped.
         viewer.canvas.grid.enabled = False
         put_on_top(viewer, layer)
         picture.visible = True

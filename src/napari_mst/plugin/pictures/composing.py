@@ -274,7 +274,8 @@ class Composer(ViewerHelper):
             if self.sitter_of(layer).was_painted:
                 self._paint(layer)
             else:
-                # Later: whoever has made it a cube is about to move the slider to one of its bands.
+                # Later: the caller that made the layer a cube is about to move the slider to one of
+                # its bands.
                 self._look_later(layer)
         for picture in composites_of(self.viewer, layer):
             if event.type in PLACE:

@@ -22,7 +22,7 @@ from napari_mst.plugin.viewer.late_bands import LateBands
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report
 
 AT_A_TIME = 4
-"""Tiles after which the layer is drawn again: as many take about half a second."""
+"""Number of tiles between redraws of the layer; they take about half a second."""
 
 
 Source = Level | LateBands
@@ -32,8 +32,8 @@ Source = Level | LateBands
 class Sharpener(ViewerHelper):
     """Has what is seen of the cubes of its viewer computed, from the middle of the view outwards.
 
-    A layer that is drawn again tells what it still misses, so that a view that has moved, or a band
-    that is wanted now, comes first.
+    Each redraw of a layer reports the missing tiles, so that a moved view or a newly shown band
+    comes first.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:

@@ -195,7 +195,7 @@ class ReconstructionForm:
     def __post_init__(self) -> None:
         self._is_card_chosen = bool(self.card)
         self.card = self.card or next(iter(self.cards))
-        # A camera that was only suggested gives way to that of the next photo.
+        # A camera that was only suggested gives way to the camera of the next photo.
         self._suggested = ""
         self._suggested_light = ""
         self._is_of_sensor = self.needs_camera
@@ -343,7 +343,7 @@ class ReconstructionForm:
             setattr(self, field, value)
 
     def take_light(self, name: str) -> None:
-        """Take the light *name* alone, of those that the photo may have been taken in."""
+        """Keep only *name* among the lights that the photo may have been taken in."""
         finding = self.finding
         if finding.light is None or finding.balance is None:
             self.illuminant = name
@@ -427,7 +427,7 @@ class ReconstructionForm:
 
 
 def status(form: ReconstructionForm, state: JobState) -> str:
-    """Choose the sentence under the form, that of the job or what can be done next.
+    """Choose the sentence under the form: the state of the job, or the next step.
 
     What it says in separate lines is for those who want to know.
     """

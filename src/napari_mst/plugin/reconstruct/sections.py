@@ -78,7 +78,7 @@ def colours_title(form: ReconstructionForm) -> str:
 class RowsWidget(QWidget):
     """Rows of *form*, and *parts* that are as wide as it, below each other.
 
-    Writes what the user does into the form, and draws the form when it is told to. `widgets` has
+    Writes the user's input into the form, and redraws the form on request. `widgets` has
     the widget of each field.
     """
 
@@ -125,7 +125,7 @@ class RowsWidget(QWidget):
         self.widgets["photo"].set_layers(layers, self.form.layer)
         self._is_drawing = False
         self.form.photos = tuple(weakref.ref(layer) for layer in layers)
-        # If the chosen layer is gone, the list shows its first one, and the form has to hear of it.
+        # If the chosen layer is gone, the list shows its first layer, and the form must be updated.
         self._write(PHOTO_ROW)
 
     def _write(self, row: Row) -> None:
@@ -137,7 +137,7 @@ class RowsWidget(QWidget):
 
 
 class FormRows(QWidget):
-    """All rows of *form*: photo, model and camera, and those that are folded away at first.
+    """All rows of *form*: photo, model and camera, and the rows that are folded away at first.
 
     `widgets` has the widget of each field, and `asks` the buttons that ask the photo itself.
     """

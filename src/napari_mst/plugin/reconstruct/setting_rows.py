@@ -257,7 +257,7 @@ MODEL_ROWS = (
         "card",
         "Model",
         "The network that turns the photo into a cube.",
-        # The names are those of errors, scripts and the command line.
+        # Errors, scripts and the command line use the same names.
         choices=lambda form: [
             (one.name if one.file else WEIGHTS_FILE, one.name, help_of(one))
             for one in form.cards.values()
@@ -338,7 +338,7 @@ CAMERA_ROWS = (
         "asks_if_linear",
     ),
 )
-"""The rows that tell how a linear photo came about."""
+"""The rows that describe how a linear photo was taken."""
 
 COLOUR_ROWS = (
     Row(

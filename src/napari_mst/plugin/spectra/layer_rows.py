@@ -220,7 +220,7 @@ class ShapeRows(LayerRows):
         self.layer.remove_selected()
 
     def tell_apart(self, taken: Any) -> None:
-        """Give shapes colours that are neither *taken* (n, 4) nor those of earlier ones."""
+        """Give shapes colours that are neither *taken* (n, 4) nor used by earlier shapes."""
         edges = np.array(self.layer.edge_color)
         changes = dict[int, ArrayLike]()
         for index, colour in enumerate(edges):
@@ -303,7 +303,7 @@ class LabelRows(LayerRows):
         return np.reshape([colormap.map(int(number)) for number in numbers], (-1, 4))
 
     def describe(self, table: Table) -> None:
-        """Put the columns of *table* into the features, beside those that are there."""
+        """Add the columns of *table* to the features that are there."""
         # Here, for that takes long; napari has it.
         import pandas as pd
 
@@ -363,7 +363,7 @@ class Group:
 
 
 def _origin(rows: LayerRows, read: Sequence[FoundSpectra], cubes: int) -> tuple[Hashable, ...]:
-    """Return what tells a group from others, while it holds all that *read* has."""
+    """Return a key that identifies a group while it holds everything that *read* returned."""
     return (rows, rows.version, cubes, id(rows.hidden), *map(id, read))
 
 

@@ -345,7 +345,7 @@ class MapMaker:
     def _spectra(self) -> list[Spectrum] | None:
         """Return the spectra on the selected cube that pixels are classified by."""
         shown = self._model.shown
-        # Not those of classes, which were made of such spectra themselves.
+        # Spectra of classes are left out: the classes were made from such spectra.
         measured = [entry for entry in shown if entry.layer is None or not is_made(entry.layer)]
         # One more than can be used is enough to be refused, where thousands would take seconds.
         entries = measured[: MOST_CLASSES + 1]

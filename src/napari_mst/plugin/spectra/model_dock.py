@@ -80,7 +80,7 @@ class SharedSpectraModel(SpectraModel):
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        # Owned by Qt: Python may collect this object on a thread that is not that of the timer.
+        # Owned by Qt: Python may collect this object on a thread other than the timer's.
         policy = QSignalThrottler.EmissionPolicy.Trailing
         self._pace = QSignalThrottler(policy, QApplication.instance())
         self._pace.setTimeout(INTERVAL)
@@ -140,7 +140,7 @@ class SharedSpectraModel(SpectraModel):
         # While a button is down, points may be on their way somewhere.
         is_dragging = QApplication.mouseButtons() != Qt.MouseButton.NoButton
         self.update(is_recording=not is_dragging)
-        # The window is told of the mouse while it rests.
+        # The window receives mouse events while the mouse rests.
         milliseconds = 1000 * (time.perf_counter() - begun)
         self._pace.setTimeout(max(INTERVAL, round(REST * milliseconds)))
 

@@ -68,7 +68,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._seen: ValueRange = ()
         self._axes = ("", 0.0, 1.0)
         self._arrange()
-        # Not "sigPositionChanged": the slider moves the line, too, and is not to be moved by it.
+        # Not "sigPositionChanged": the slider also moves the line, and the line must not move the
+        # slider.
         self.band.sigDragged.connect(self._on_band_dragged)
         for changed in (self.span.sigRegionChanged, self.span.sigRegionChangeFinished):
             changed.connect(self._on_span)

@@ -56,7 +56,7 @@ _LEAST_WIDTH = 0.1  # that has full contrast at least: else rounding would look 
 
 
 class KnownLayers(ViewerHelper):
-    """The layer of a cube, that of the cube refined from it, and that of its width.
+    """The layers of a cube, of the cube refined from it, and of the width of its intervals.
 
     None of them is kept alive: a person may delete each at any time.
     """
@@ -94,7 +94,7 @@ class KnownLayers(ViewerHelper):
         base, layer = self.base, self.refined
         if base is None:
             return
-        # It was that of the cube before.
+        # The layer still showed the previous cube.
         self.remove("width")
         step = np.array(base.data.shape[-2:]) / cube.shape[1:]
         # The first pixel of a coarse cube is centred between the pixels that it covers.
@@ -118,7 +118,7 @@ class KnownLayers(ViewerHelper):
             put_on_top(self.viewer, self._layers[role])
 
     def remove(self, role: str) -> None:
-        """Take the layer of the refined cube away, or that of the width."""
+        """Remove the layer of the refined cube, or the layer of the width."""
         layer = self._there(role)
         if layer is not None:
             self.viewer.layers.remove(layer)
@@ -364,7 +364,7 @@ class Refiner:
 
 
 def photos_for(viewer: ViewerModel, cube: SpectralCube) -> tuple[LayerPhoto, ...]:
-    """Return the photos that *cube* may be from, those of its name first.
+    """Return the photos that *cube* may be from; photos of the same name come first.
 
     A larger photo may be one of which the cube shows a region.
     """

@@ -244,11 +244,11 @@ STYLES = ("Solid", "Dashed", "Dotted", "Dash-dotted")
 LONGEST = 40
 """Letters of the name of a curve or a cube that are shown."""
 NO_COLOUR = "#888888"
-"""Grey, for curves without a colour of their own."""
+"""Grey, for curves that have no colour."""
 MOST_CURVES = 1000
 """Rows whose curves are drawn: more would take seconds, and cover each other."""
 MOST_BANDS = 4
-"""Selected picks whose prediction intervals are drawn: those of more would cover each other."""
+"""Largest number of selected picks with prediction intervals; more would cover each other."""
 MATCH_STYLE = REFERENCE_STYLE = 2
 """Style of a spectrum from a library, and of a known one: the one of a third cube, dots."""
 
@@ -299,7 +299,7 @@ def _reading(new: Snapshot) -> tuple[float, str] | None:
 
 
 def _text(new: Snapshot) -> str:
-    """Tells where the spectrum under the mouse is."""
+    """Says where the spectrum under the mouse is."""
     first = next((spectrum for spectrum in new.pointed if spectrum is not None), None)
     if first is None or first.origin.row is None:
         return new.hint

@@ -351,7 +351,7 @@ class SpectraModel(ShownSpectra):
         self.publish()
 
     def match_with(self, library: Sequence[Spectrum]) -> None:
-        """Match the selected spectrum with those of *library* from now on."""
+        """Match the selected spectrum with the spectra of *library* from now on."""
         self.library = library
         self._find_matches()
         self.publish()

@@ -27,7 +27,7 @@ KNOWN = "\N{BLACK DIAMOND}"
 ROW_HEIGHT = 22
 """Pixels."""
 ROWS_SHOWN = 5
-"""Rows that the table has room for when there are as many."""
+"""Most rows that the table shows without scrolling."""
 FRAME = 4
 """Pixels that the frame takes beside the rows."""
 FIRST_NUMBERS = 2
@@ -110,7 +110,7 @@ class SpectraTableModel(QAbstractTableModel):
         self.columns = _columns(self.shown)
 
     def show(self, new: Snapshot) -> None:
-        """Show *new*. Rows that stay as many stay selected."""
+        """Show *new*. Rows stay selected while their number does not change."""
         old, columns = self.shown, _columns(new)
         # A reset clears the selection, and ends the editing of a name.
         is_same_size = len(new.entries) == len(old.entries) and len(columns) == len(self.columns)

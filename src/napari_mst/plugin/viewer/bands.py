@@ -47,9 +47,9 @@ DIM = 0.25
 class Bands(ViewerHelper):
     """Keeps the bands of its viewer true to its sliders: their page, contrast and label.
 
-    At first each band has its own contrast: in that of the whole cube, most bands are dim. Limits
-    that the user sets are not touched again until the switch is turned. Bands are grey, or in the
-    colour of their wavelength.
+    At first each band has its own contrast: in the contrast of the whole cube, most bands are dim.
+    Limits that the user sets are not touched again until the switch is turned. Bands are grey, or
+    in the colour of their wavelength.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
@@ -70,7 +70,7 @@ class Bands(ViewerHelper):
 
     @property
     def is_own(self) -> bool:
-        """True if each band has its own contrast, instead of that of the whole cube."""
+        """True if each band has its own contrast, False if all bands share one."""
         return self._is_own
 
     @is_own.setter
@@ -100,7 +100,7 @@ class Bands(ViewerHelper):
         return bool(self._limits.get(layer) == layer.contrast_limits)
 
     def renew(self, layer: Image) -> None:
-        """Take the limits that *layer* has now as those of its cube, and dress it."""
+        """Take the present contrast limits of *layer* as the limits of its cube, and dress it."""
         self._limits[layer] = layer.contrast_limits
         self.update()
 

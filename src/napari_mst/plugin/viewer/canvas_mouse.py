@@ -58,14 +58,14 @@ class CanvasMouse(ViewerHelper):
         self._on_move(event.position)
 
     def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
-        # The place of a click is that of the press: the mouse may still move by `CLICK_RADIUS`.
+        # A click counts where the button was pressed: the mouse may still move by `CLICK_RADIUS`.
         position = event.position
         if (yield from _is_clicked(viewer, event)):
             self._on_click(position)
 
 
 def _is_clicked(viewer: ViewerModel, event: Any) -> Generator[None, None, bool]:
-    """Follow a press until its release, and tell whether it was a click."""
+    """Follow a press until its release, and return True if it was a click."""
     # napari runs this up to the next `yield` at the press, at each move, and at the release.
     start = np.array(event.pos)
     is_click = event.button == LEFT and not event.modifiers and _is_free(viewer)

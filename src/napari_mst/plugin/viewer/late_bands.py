@@ -70,7 +70,7 @@ class LateBands(Lazy):
         band, rows = self.wanted, self.shape[1]
         together, least, _ = self.sides
         if together > 1 and least == 1 and band not in self._rough:
-            # So many rows are skipped that `cached` does not read all of its tiles for them.
+            # The step is large enough that `cached` need not read all of its tiles.
             step = max(9, self.nbytes // ROUGH_BYTES)
             self._rough = {band: np.repeat(self.numbers[band, ::step], step, axis=0)[:rows]}
             progress.reach(0)

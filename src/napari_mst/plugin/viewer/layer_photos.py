@@ -129,7 +129,7 @@ class LayerPhoto:
         return replace(photo, assumptions=tuple(notes), georeference=place)
 
     def _photo(self, pixels: Array, encoding: Encoding | None) -> Photo:
-        """Return *pixels* as a photo; those of a RAW file mean what they mean in the file."""
+        """Return *pixels* as a photo; values of a RAW file keep their meaning."""
         if self.shot is None:
             photo = Photo.from_array(pixels, encoding=encoding, name=self.name)
             return self._in_colours_of_file(photo, pixels, encoding) if self.path else photo
@@ -171,7 +171,7 @@ _TURNED_BACK = {6: 8, 8: 6}
 def page_shown(layer: Layer, pages: Sequence[int], point: Sequence[float]) -> tuple[int, ...]:
     """Return the page of *layer* that the sliders at world *point* show.
 
-    *pages* are the lengths of the axes before those of an image.
+    *pages* are the lengths of the axes in front of the image axes.
     """
     # A slider stands in world units: between two pages, or beside all pages of this layer.
     page = np.round(layer.world_to_data(point)[: len(pages)])
@@ -213,7 +213,7 @@ def make_room_for_bands(layer: Image, start: float) -> None:
 
     The band lies at *start*, where those of a cube begin, so that their slider begins there.
 
-    napari counts axes from the last: the slider of the pages would become that of the bands.
+    napari counts axes from the last: the slider of the pages would become the slider of the bands.
     """
     if layer.multiscale or len(stack_shape(layer)) != 1:
         return

@@ -120,7 +120,7 @@ def put_above(viewer: ViewerModel, cube_layer: Layer, composite: Layer) -> None:
 def set_picture(
     composite: Image, cube_layer: Image, picture: Any, place: Placement | None = None
 ) -> None:
-    """Show *picture* on the *place* in the world, or on that of the whole *cube_layer*."""
+    """Show *picture* at the *place* in the world, or over the whole *cube_layer*."""
     place = place or place_of_picture(cube_layer, picture)
     is_plain = isinstance(picture, np.ndarray)
     composite.data = [picture] if composite.multiscale and is_plain else picture
@@ -197,7 +197,7 @@ def cube_at(layer: Layer) -> SpectralCube:
 def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
     """Return the cube of a layer's *data* and *metadata*.
 
-    That of a stack is the one of the page that is shown.
+    For a stack, this is the cube of the page that is shown.
 
     None if the metadata hold none, or *data* no longer has its bands.
     """

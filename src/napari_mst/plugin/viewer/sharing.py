@@ -79,7 +79,7 @@ class ViewerHelper(OfViewer):
 
 
 def calling(method: Callable[..., object], *arguments: Any) -> Callable[..., None]:
-    """Make a slot that calls *method* with *arguments*, and ignores those of the signal.
+    """Make a slot that calls *method* with *arguments*, and ignores the signal's arguments.
 
     It does not keep the object of *method* alive, and does nothing once that is gone. All bindings
     of Qt treat it alike. PySide6 hands a partial even what it does not take, and keeps a partial or

@@ -46,7 +46,7 @@ class Bounds(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The codes of spectra minus those of the photo (C, rows, W); known where nothing is clipped.
+    """The codes of spectra minus the photo's codes (C, rows, W); exact where nothing is clipped.
 
     Beyond a clipped channel the photo is taken to be 0 or the largest code.
     """
@@ -190,7 +190,7 @@ class ColourCheck:
         return np.einsum("bc,bhw->chw", self.response, self.data[:, rows])
 
     def difference(self, rows: slice) -> Difference:
-        """The colours that the spectra of *rows* show, minus those of the photo."""
+        """The colours that the spectra of *rows* show, minus the colours of the photo."""
         return self.cells.difference(srgb_codes(self.rendered(rows)), rows)
 
 

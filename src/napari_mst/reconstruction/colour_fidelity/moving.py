@@ -95,10 +95,10 @@ def _stepped(spectra: Floats, missing: Floats, is_free: Mask, response: Floats) 
     """
     weights = np.sqrt(np.maximum(spectra, DARKEST))
     system = np.tensordot(response[:, :, None] * response[:, None], weights, (0, 0))
-    # A free channel leaves the system of equations: its row and column become those of 1.
+    # A free channel leaves the system of equations: its row and column become the identity's.
     system = np.where(is_free | is_free[:, None], np.eye(3)[..., None], system)
     missing = np.where(is_free, 0, missing)
-    # Inverted by its adjugate: NumPy's own solver takes a hundred times as long for as many.
+    # Inverted by its adjugate: NumPy's own solver takes a hundred times as long.
     first, second, third = system
     pairs = (second, third), (third, first), (first, second)
     adjugate = np.stack([np.cross(one, other, axis=0) for one, other in pairs])
