@@ -1,6 +1,6 @@
 """Pixels classified by reference spectra: the most similar one, or the share of each.
 
-A pixel with a value that is not a number gets the label 0, and NaN for all else. Letters: B bands,
+A pixel with a NaN value gets the label 0, and NaN in every other result. Letters: B bands,
 H rows, W columns; p endmembers; n pixels.
 """
 
@@ -258,7 +258,7 @@ def abundances(
     They are least squares over the bands that all spectra cover: shares of 0 or more that add up to
     1 (Heinz & Chang, IEEE Trans. Geosci. Remote Sens. 39 (2001) 529, doi:10.1109/36.911111), shares
     of 0 or more (Lawson & Hanson 1974, chapter 23), or any. The residual is the root mean square
-    over these bands of what the mixture leaves, in the unit of the cube.
+    over these bands of the part that the mixture does not explain, in the unit of the cube.
 
     Raises
     ------

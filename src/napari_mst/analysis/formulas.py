@@ -97,7 +97,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 @cache
 def catalogue() -> dict[str, Index]:
-    """Every index that has a name, by it."""
+    """Every named index, by name."""
     return {row[0]: Index(*row) for row in _table("indices") if row[0] != "name"}
 
 

@@ -28,7 +28,7 @@ MOST_COMPARED = 20
 """Labels up to which the separability of each two is measured: cells by thousands have none."""
 
 FEWEST_PIXELS = 3
-"""Fewest pixels of a label that has a separability."""
+"""Fewest pixels that a label needs for a separability."""
 
 _LEAST_SHARE = 1e-6  # of the largest variance: smaller ones are rounding of float32
 

@@ -249,7 +249,7 @@ def parse(text: str, name: str, unit: str = "") -> Curves:
 
 
 def spectra_of(curves: Curves, *, as_reflectance: bool = False) -> list[Spectrum]:
-    """Return the spectra that *curves* are, with a `CurveWarning` for each assumption.
+    """Convert *curves* to spectra, with a `CurveWarning` for each assumption.
 
     The numbers of other programs are reflectance, and so are those in files of ours if
     *as_reflectance*. Raises `CubeFileError` if the curves do not fit together.

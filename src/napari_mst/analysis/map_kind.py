@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LIMIT_PIXELS = 2**20
-"""About how many pixels are looked at for the limits of contrast."""
+"""Approximate number of pixels sampled for the contrast limits."""
 
 UNCLASSIFIED = "unclassified"
 """The name of the label 0."""

@@ -113,7 +113,7 @@ class Metamers:
 
     @property
     def black(self) -> Spectrum:
-        """The part of the spectrum that has no colour, which no photo shows."""
+        """The part of the spectrum that has no colour and therefore shows in no photo."""
         return self.spectrum.with_values(self.spectrum.values - self.fundamental.values)
 
     def colour(self, spectrum: Spectrum) -> Doubles:
@@ -121,7 +121,7 @@ class Metamers:
         return spectrum.values @ self.response
 
     def toward(self, other: Spectrum) -> Doubles:
-        """Return the metameric black (B,) that leads to *other*, as far as its colour allows.
+        """Return the metameric black (B,) towards *other*, which leaves the colour unchanged.
 
         Moved by 1 along it, the spectrum has the black of *other* and keeps its own fundamental.
 

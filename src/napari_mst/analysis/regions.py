@@ -1,8 +1,8 @@
 """Mean spectra of regions of a cube: a pixel, a window around it, a mask, a label, a polygon.
 
 Only the bounding box of a region is read, a few rows at a time, so that a memory-mapped cube stays
-on its disk. All labels of an image, the cells of a segmentation by thousands, are taken in one
-pass. Letters: B bands, H rows, W columns; h, w of a bounding box; N labels.
+on its disk. All labels of an image, such as thousands of segmented cells, are measured in one pass.
+Letters: B bands, H rows, W columns; h, w of a bounding box; N labels.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -32,7 +32,7 @@ ROOM = 0.03
 SAMPLES = 2**20
 """Approximate number of pixels that decide the range of an axis."""
 CHUNK = 2**18
-"""Pixels that are sorted into cells at a time, so that the numbers stay in the cache."""
+"""Number of pixels sorted into cells at a time, so that the numbers stay in the cache."""
 
 _COMPONENT = re.compile(r"PC ?([1-9]\d?)", re.IGNORECASE)
 

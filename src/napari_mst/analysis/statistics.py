@@ -52,7 +52,7 @@ def clusters(cube: SpectralCube, count: int = 6, *, progress: ProgressLike = Non
 
     They are 1 and more, and 0 where a value is not a number. The first centres are pixels, drawn by
     k-means++ with a fixed seed and numbered from dark to bright. The search ends when no pixel
-    changes its cluster, or after 20 rounds. A cluster may stay empty where pixels are equal.
+    changes its cluster, or after 20 rounds. A cluster may stay empty if pixels are equal.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def separated(
 
 
 def _dimensions(statistics: Any) -> int:
-    """Return the number of spectra that pixels are mixed of, as HySime finds it.
+    """Return the number of spectra that the pixels are mixtures of, estimated by HySime.
 
     Bioucas-Dias & Nascimento, IEEE Trans. Geosci. Remote Sens. 46 (2008) 2435,
     doi:10.1109/TGRS.2008.918089.

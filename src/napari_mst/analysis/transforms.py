@@ -30,7 +30,7 @@ FEWEST_BANDS = 2
 def normalised(spectrum: Spectrum, to: Literal["area", "maximum"]) -> Spectrum:
     """*spectrum* and its bounds divided by one number.
 
-    Everything is NaN if that number is zero or not a number.
+    Every result is NaN if that number is zero or NaN.
 
     Parameters
     ----------

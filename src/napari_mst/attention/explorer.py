@@ -143,7 +143,7 @@ class AttentionExplorer(PhotoExplorer):
     """Shows what the network of *reconstructor* attends to on *photo*, or on a *region* of it.
 
     `shape` is (H, W) of that. `Reconstructor.reconstruct` describes the arguments; every method is
-    a run, and raises what that raises. A photo that has to be denoised is so once. Attention is
+    a run, and raises what that raises. A photo that needs denoising is denoised once. Attention is
     global, so a region has a separate attention, from a run on the region alone.
 
     Raises

@@ -165,7 +165,7 @@ _ABOUT = (
 
 
 class MatrixStep(NamedTuple):
-    """A matrix on the way.
+    """A matrix of one intermediate step.
 
     Attributes
     ----------
@@ -311,7 +311,7 @@ def patch_steps(
 ) -> PatchSteps:
     """Every matrix of a single head for *side* x *side* pixels of *photo* from *corner* on.
 
-    *how* has the noise and h. The patch is moved to lie on the photo.
+    *how* gives the noise and h. The patch is moved to lie on the photo.
 
     Raises
     ------

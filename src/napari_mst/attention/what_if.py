@@ -118,7 +118,7 @@ class HeadEffects(PhotoExplorer):
 
     @cached_property
     def _other_program(self) -> Program:
-        """The passes with `_other_weights`: made once, as a copy takes a fifth of a short run."""
+        """The passes with `_other_weights`; cached, since the copy takes a fifth of a short run."""
         return with_weights(self._network(), self._other_weights).program()
 
     def _weights_of(self, spec: AttentionSpec) -> ChangedWeights:

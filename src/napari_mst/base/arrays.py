@@ -51,7 +51,7 @@ def doubles(numbers: ArrayLike) -> Doubles:
 
 
 def singles(numbers: ArrayLike) -> Singles:
-    """*numbers* in single precision, themselves where they are."""
+    """*numbers* in single precision, without a copy if they already are."""
     return np.asarray(numbers, dtype=np.float32)
 
 

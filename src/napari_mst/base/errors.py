@@ -46,7 +46,7 @@ class NapariMstError(Exception):
 
 
 class PhotoError(NapariMstError, ValueError):
-    """The photo cannot be read, or is not something that an RGB network can be given."""
+    """The photo cannot be read, or is not a valid input for an RGB network."""
 
 
 class CubeError(NapariMstError, ValueError):

@@ -9,7 +9,7 @@ ReportShare = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
 
 IsCancelled = Callable[[], bool]
-"""Asked again and again, from the thread that computes, whether the work is to stop."""
+"""Called repeatedly, from the thread that computes; returns True if the work should stop."""
 
 
 @dataclass(frozen=True)

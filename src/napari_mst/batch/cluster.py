@@ -48,7 +48,7 @@ TRIES = 3
 """Workers of this computer that may die of one photo; after that it has failed."""
 
 TIMEOUT = 30
-"""Seconds that a scheduler may take to answer, and to get its first worker."""
+"""Seconds within which a scheduler has to answer, and to get its first worker."""
 
 SHARE = 0.6
 """Share of the memory of a worker that a run takes: dask stops a worker at 0.8, ends it at 0.95."""
@@ -282,7 +282,7 @@ def _there(client: Client, plugin: Any) -> Iterator[SimpleQueue[Any]]:
 def made_by_workers(
     batch: Batch, todo: Todo, client: Client, progress: Progress, report: Report
 ) -> Iterator[Outcome]:
-    """Make the jobs of *todo* on the workers of *client*; see `outcomes`."""
+    """Run the jobs of *todo* on the workers of *client*; see `outcomes`."""
     running, counted = dict[Any, tuple[Future[Any], BatchJob]](), -1.0
     plugin = _plugin_of(batch)
 

@@ -105,7 +105,7 @@ class _Response:
 
 PatchCorrection = _Colours | _Response
 FitCorrection = Callable[[PatchColours, Mask, str], PatchCorrection]
-"""Fits a correction to the colours of the patches in a mask, of a kind of chart."""
+"""Fits a correction of a given kind to the colours of the patches in a mask."""
 
 
 def _errors(correction: PatchCorrection, colours: PatchColours) -> Doubles:

@@ -150,7 +150,7 @@ def acquisition_from_patch(
 
 
 def _light_of(photo: Photo, values: Doubles, camera: str, start: str) -> str:
-    """The light that a patch of these *values* (3,) shows; "" where the photo is balanced.
+    """The light that a patch with the *values* (3,) implies; "" where the photo is balanced.
 
     Raises `PhotoError` if the patch is far from the white that the camera itself found, so not
     grey.

@@ -171,9 +171,9 @@ class SpectralCube(PlainCube):
     def crop(self, rows: Span, columns: Span) -> "SpectralCube":
         """The cube of some rows and columns, a view of this one's data.
 
-        The place on earth moves with the corner, and so does the region in the history, which says
-        that this is a cut. Data that are still in a file stay there. Metadata that name pixels,
-        such as saved picks, are left out.
+        The georeference moves with the corner, and so does the region in the history, which marks
+        the cube as a cut. Data that are still in a file stay there. Metadata that name pixels, such
+        as saved picks, are left out.
 
         Parameters
         ----------

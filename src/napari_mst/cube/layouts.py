@@ -1,6 +1,6 @@
 """Layouts of spectra in tables of text, each turned into the one that `text_tables` reads.
 
-That one has wavelengths in its first column and a spectrum in each other column. A row of a table
+Its input has wavelengths in the first column and a spectrum in each other column. A row of a table
 is the number of its line, and its cells.
 """
 
@@ -29,7 +29,7 @@ _OF_SAMPLES = (re.compile("name|title|label", re.IGNORECASE), re.compile("id|sam
 _OF_PAIRS = re.compile(r"wave|lambda|\bwl\b|^\W*(x|[nu\u00b5]m)\W*\d*$", re.IGNORECASE)
 
 Layout = Callable[[Sequence[TableRow], str], list[TableRow] | None]
-"""The rows of a file of a name in the usual layout; None if this is not theirs.
+"""The rows of a named file in the usual layout; None if the file has another layout.
 
 Raises `CubeFileError` if they can be read in two ways.
 """
@@ -138,7 +138,7 @@ def numbered_rows(rows: Sequence[TableRow], _: str) -> list[TableRow] | None:
 
 
 LAYOUTS: tuple[Layout, ...] = (spectra_in_rows, numbered_rows, pairs)
-"""The layouts besides the usual one. The first that knows a table takes it."""
+"""The layouts besides the usual one. The first layout that recognises a table reads it."""
 
 
 def unit_word(heading: str) -> str:

@@ -73,7 +73,7 @@ def mapped(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
 class Lazy:
     """The (B, H, W) numbers of a cube that are not in memory.
 
-    An index as of NumPy gives an array of the numbers there, read at this moment. `part`, `mapped`
+    Indexing as in NumPy reads the numbers at once and returns an array. `part`, `mapped`
     and `transpose` read nothing. `np.asarray` reads all, and raises `OutOfMemory` where they are
     more than the memory that is free. It does not change, so a deep copy is the same object; a
     pickle holds the numbers. *sides* (b, h, w) is the shape of the smallest part that can be read.
@@ -171,7 +171,7 @@ class Lazy:
         return Lazy(self.name, self.shape, dtype, read, self.sides)
 
     def transpose(self, axes: tuple[int, ...]) -> "Lazy":
-        """The numbers with their *axes* in another order, as NumPy's own functions ask for it."""
+        """The numbers with their *axes* in another order; NumPy's functions call this."""
 
         def read(*ranges: range) -> Array:
             return self._of(*(ranges[axes.index(at)] for at in range(3))).transpose(axes)

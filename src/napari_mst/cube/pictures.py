@@ -87,7 +87,7 @@ class Recipe:
 
 
 Slices = tuple[slice, slice]
-"""Rows and columns of the image, perhaps only each *n*-th."""
+"""Rows and columns of the image, or only every *n*-th of them."""
 
 WHOLE = (slice(None), slice(None))
 

@@ -30,7 +30,7 @@ from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 MIDDLE_GREY = 0.18
-"""The signal at which one number stands for all of the noise: a surface of 18 % reflectance."""
+"""The signal at which the noise is quoted as one number: a surface of 18 % reflectance."""
 
 _STEP = 1e-4  # of light, to either side, for the slope of a curve
 _CODES = 255

@@ -172,7 +172,7 @@ def _band(
 def _block(
     image: ReadImageRows, values: ReadImageRows, is_known: Mask, using: Filter, rows: range
 ) -> ImageBlock:
-    """Some *rows* with all that they look at."""
+    """Some *rows* with the surrounding rows that they compare with."""
     border, distance, shape = using.border, using.distance, is_known.shape
     first = max(rows.start - distance, 0)
     last = min(rows.stop + distance, shape[0])

@@ -1,7 +1,8 @@
 """`check_network` compares every pass of a network, computed in tiles, with the pass as a whole.
 
 A pass says how far it looks, where its windows begin, and what adds up over all pixels. The engine
-believes it, so a wrong word would be a wrong cube. Letters: H rows, W columns of a map.
+relies on the declaration, so a wrong one would give a wrong cube. Letters: H rows, W columns of a
+map.
 """
 
 import torch

@@ -38,7 +38,7 @@ def name_of(dtype: Any) -> str:
 
 
 def torch_if_imported() -> Any:
-    """The module torch if somebody has imported it; else None."""
+    """The module torch if it has been imported; else None."""
     return sys.modules.get("torch")
 
 

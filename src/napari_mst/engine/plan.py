@@ -50,7 +50,7 @@ MARGIN = 0.8
 """Share of the free memory that is used without being asked."""
 
 GPU_PIXELS = 1 << 20
-"""Pixels of the tiles on a GPU, at most; as few as a 64th of it where memory is short."""
+"""Most pixels of a tile on a GPU; down to a 64th of that where memory is short."""
 
 STREAMS = 2
 """Tiles in work at a time on a GPU whose maps are elsewhere: one is copied, the other computed."""
@@ -366,7 +366,7 @@ def _whole_values(job: PlannedRun, planned: Schedule) -> int:
 
 
 def _gathered_bytes(job: PlannedRun, planned: Schedule) -> int:
-    """Bytes of what statistics keep of the pixels: the keys and values of global attention."""
+    """Bytes of pixel data that statistics keep: the keys and values of global attention."""
     height, width = job.program.padded(job.height, job.width)
     return int(height * width * planned.gathered_values) * job.wide
 

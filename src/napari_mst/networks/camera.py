@@ -1,4 +1,4 @@
-"""A small network that is given the camera: linear RGB of any known response in, reflectance out.
+"""A small network that takes the camera as input: linear RGB of any response in, reflectance out.
 
 A camera under an illuminant turns reflectances into values by one matrix, its response. Through it
 and what is common to measured reflectances, three values become the most likely spectrum: the best

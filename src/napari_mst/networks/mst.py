@@ -46,7 +46,7 @@ class MaskedBlock(SpectralAttentionBlock):
         self.mm = MaskGuidance(channels)
 
     def add_to(self, passes: Chain, name: str, mask: str) -> None:
-        """Add its pass, which reads the *mask* as well."""
+        """Add the pass of this block, which reads the *mask* as well."""
         passes[-1] = self.prepared(passes[-1])
         (unmasked,) = self.passes(name, passes.last)
         passes.append(

@@ -166,7 +166,7 @@ class RecordedCapture(Acquisition):
     sensor: Sequence[Sequence[float]] = ()
 
     def __post_init__(self) -> None:
-        """Accept it as it is: names and numbers were checked when the photo was reconstructed."""
+        """Skip the checks of names and numbers, which ran when the photo was reconstructed."""
 
 
 def load_cameras() -> Mapping[str, Doubles]:

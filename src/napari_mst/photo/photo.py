@@ -272,7 +272,7 @@ class Photo:
         return np.asarray((values >= share).any(axis=0))
 
     def check_linear(self) -> None:
-        """Refuse pixels that are plainly no linear light, though *encoding* says so.
+        """Refuse pixels that are clearly not linear light, although *encoding* says that they are.
 
         Raises
         ------

@@ -89,7 +89,7 @@ class Session(ViewerHelper):
         return layer if self.has(layer) else None
 
     def report(self, error: NapariMstError, request: Request) -> None:
-        """Show *error* as a message of napari, unless the page of the photo is there to show it."""
+        """Show *error* as a napari notification, unless the page of the photo shows it."""
         is_shown = request.is_of_photo and len(self.workspace.failed) > 1
         if not is_shown:
             report(error)

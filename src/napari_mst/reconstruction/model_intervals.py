@@ -288,5 +288,5 @@ def _network() -> "PixelwiseNetwork":
 
 
 def _wavelengths() -> Doubles:
-    """The wavelengths of the network that knows the distances."""
+    """The wavelengths of the network that estimates the distances."""
     return np.asarray(MODELS[PIXELWISE].wavelengths)

@@ -166,7 +166,7 @@ def _estimated(job: Job, known: Known, dtype: DType) -> Read:
 
 
 def _finished(job: Job, raw: Lazy, shot: Photo, noise: Noise | None) -> Lazy:
-    """The *raw* numbers in the colours of a photo, which has some *noise*, as it was *shot*.
+    """The *raw* numbers corrected to the colours of the photo *shot*, which has some *noise*.
 
     They are NaN where the photo is unknown.
     """

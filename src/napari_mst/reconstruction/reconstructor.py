@@ -95,10 +95,9 @@ class Reconstructor:
     Raises
     ------
     CameraError
-        If the model needs an acquisition and there is none, or has no use for the one that there
-        is.
+        If the model needs an acquisition and none is given, or cannot use the given one.
     DenoisingError
-        If *denoise* is neither a word of the two nor a number above 0.
+        If *denoise* is neither "auto" nor "off" nor a number above 0.
     DeviceError
         If the device is not there or does not compute in this precision, or if the model has no
         features to keep in 16 bits.

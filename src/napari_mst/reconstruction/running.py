@@ -101,7 +101,7 @@ def run_once(job: Job, plan: Plan) -> Planes:
 def try_run(job: Job, plan: Plan) -> Planes | None:
     """The mean of what *job* computes, over all its orientations.
 
-    None if the memory was too little; nothing of the run is left in it then.
+    None if memory ran out; everything that the run held has then been released.
     """
     total: Planes | None = None
     number = len(job.orientations)
@@ -176,7 +176,7 @@ def _run_turned(job: Job, orientation: Orientation, plan: Plan) -> Planes:
 
 
 def _added(total: Planes | None, planes: Planes, progress: Progress) -> Planes:
-    """*planes* added to *total*, in place; the first become the total.
+    """Add *planes* to *total* in place; the first planes become the total.
 
     It asks for a cancel before each plane: all of them take seconds on a large photo.
     """

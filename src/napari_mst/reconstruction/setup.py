@@ -68,7 +68,7 @@ UNTURNED = ORIENTATIONS[-1]
 
 
 def turned(planes: Array, orientation: Orientation) -> Array:
-    """*planes* (C, H, W) as *orientation* says: a view."""
+    """A view of *planes* (C, H, W), flipped or transposed as *orientation* says."""
     if orientation == UNTURNED:
         return planes
     row_step = -1 if orientation.flips_rows else 1
@@ -171,8 +171,7 @@ def set_up(model: Model, options: RunOptions) -> Setup:
     Raises
     ------
     CameraError
-        If the model needs an acquisition and there is none, or has no use for the one that there
-        is.
+        If the model needs an acquisition and none is given, or cannot use the given one.
     DenoisingError
         If the options say something impossible about denoising.
     ModelError

@@ -185,7 +185,7 @@ def centres(edges: Edges) -> Doubles:
 def block_means(data: Any, edges: Edges, progress: Progress = NO_PROGRESS) -> Doubles:
     """The means (C, h, w) of *data* (C, H, W) over the pixels of each block that are numbers.
 
-    A pixel with a NaN does not count. Blocks without any that counts are NaN.
+    A pixel with a NaN does not count. Blocks without a counted pixel are NaN.
     """
     rows_of, columns_of = edges
     sums = []
@@ -234,7 +234,7 @@ def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:
 
 
 def _difference(totals: Doubles, logs: Doubles, shift: tuple[float, float]) -> float:
-    """Mean difference of the logarithms, without what all pixels share."""
+    """Mean difference of the logarithms after their common offset is removed."""
     # Imported late, since the docks import this module and must open quickly.
     from scipy.ndimage import map_coordinates
 

@@ -1,8 +1,8 @@
 """Prediction intervals of refined cubes: nine in ten true spectra lie between two.
 
-The posterior of the process says how uncertain the log of the reflectance is that is left, pixel by
-pixel and band by band. It needs the cube and its history, not the photo: the features of a pixel
-are the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
+The posterior of the process says how uncertain the corrected log reflectance is, pixel by pixel and
+band by band. It needs the cube and its history, not the photo: the features of a pixel are the
+colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
 """
 
 from collections.abc import Callable, Sequence

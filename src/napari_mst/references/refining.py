@@ -294,7 +294,7 @@ def spots_at(
 
 
 def prior_of(cube: SpectralCube) -> Kernel:
-    """The kernel of the errors of *cube* before any is known."""
+    """The kernel of the errors of *cube* before any measurement."""
     return OF_PHOTO if "brightness" in cube.provenance.error_band else KERNEL
 
 

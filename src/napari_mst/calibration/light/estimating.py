@@ -338,7 +338,7 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
 
 
 def _narrowed(probabilities: Doubles, ratios: Doubles) -> tuple[Doubles, Doubles]:
-    """The *probabilities* (K,), given the *ratios* (K, n, 3) of shown colours to true ones.
+    """The *probabilities* (K,) of lights, given the *ratios* (K, n, 3) of shown to true colours.
 
     What no light gives alone, a mixture of lights does. Its shares (K,) come with them, from
     non-negative least squares held to the probabilities.

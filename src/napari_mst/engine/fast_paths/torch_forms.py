@@ -36,7 +36,7 @@ from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus, deco
 
 
 def recognised(local: Local) -> tuple[type[Form], Callable[[], Form]] | None:
-    """The kind of form of *local*, and what makes it; None if kernels have none.
+    """The kind of form of *local*, and its constructor; None if no kernel computes *local*.
 
     Its weights have to be float32 on the CPU.
     """

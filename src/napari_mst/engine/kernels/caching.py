@@ -29,7 +29,7 @@ _compiling = threading.RLock()
 
 
 class CompiledPart:
-    """A function that compiled code calls: *make* gives what numba knows it as.
+    """A function that compiled code calls: *make* returns numba's compiled object.
 
     Python calls it as it is written.
     """

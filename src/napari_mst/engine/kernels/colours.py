@@ -74,7 +74,7 @@ class Moving(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Some pixels of a row: where their spectra and colours begin, and how many they are."""
+    """Some pixels of a row: their number, and where their spectra and colours begin."""
 
     spectra: int
     band: int

@@ -36,7 +36,7 @@ from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR
 from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
 
 FEATURES = 9
-"""Numbers that the first layer takes of each pixel."""
+"""Number of inputs of the first layer for each pixel."""
 
 _FLOAT_BYTES = 4
 _PIECE = 8 * PIXELS

@@ -118,7 +118,7 @@ def _imagery_item(name: str, band: int, nanometres: float) -> str:
 
 
 def _texts(tif: "TiffFile") -> tuple[str, ...]:
-    """The texts that may be our record, one for each flavour."""
+    """The texts that may hold our record, one for each flavour."""
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     return (
         str(imagej.get("Info", "")),

@@ -147,7 +147,7 @@ class PixelProbe(ViewerHelper):
             self._prepare()
 
     def forget(self) -> None:
-        """Let go of the photo."""
+        """Release the photo."""
         self._patches = None
         self._pending = None
         self._model.forget_photo()

@@ -209,7 +209,7 @@ class MetamerModel:
 
     @property
     def is_asking(self) -> bool:
-        """True while there are two spectra of one colour, and nobody has answered."""
+        """True while two spectra of one colour are shown and the question is unanswered."""
         has_two = self.direction != TO_ESTIMATE or self.can_reach_estimate
         return has_two and bool(self.amount) and not self.is_answered
 

@@ -272,7 +272,7 @@ class SpectraMenus:
     # ------------------------------------------------------------ Compare
 
     def _fill_compare(self, menu: FilledMenu) -> None:
-        """List the cubes there are now, and the libraries. To choose one again takes it away."""
+        """List the cubes there are now, and the libraries. Choosing an entry again removes it."""
         model = self._model
         compared = active_cube_layer(model.viewer)
         for layer in model.viewer.layers:

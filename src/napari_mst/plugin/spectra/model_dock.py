@@ -103,7 +103,7 @@ class SharedSpectraModel(SpectraModel):
         super().attach()
 
     def detach(self) -> None:
-        """Listen no more if it was the last dock that is gone, perhaps with its viewer."""
+        """Stop listening when the last dock has closed, perhaps with its viewer."""
         self._docks -= 1
         if not self._docks:
             self.maps.cancel()
@@ -195,7 +195,7 @@ class ModelDock(Dock):
         self._draw(self.model.snapshot)
 
     def hideEvent(self, event: QHideEvent | None) -> None:
-        """Leave the model as well."""
+        """Disconnect from the model as well."""
         was_shown = bool(self._connected)
         super().hideEvent(event)
         if was_shown:

@@ -90,7 +90,7 @@ class KnownLayers(ViewerHelper):
             self._has_added = False
 
     def show_cube(self, cube: SpectralCube) -> None:
-        """Show the refined *cube*, of any size, where the one before lies."""
+        """Show the refined *cube*, of any size, in place of the previous one."""
         base, layer = self.base, self.refined
         if base is None:
             return
@@ -285,7 +285,7 @@ class Refiner:
         )
 
     def ground_of(self, cube: SpectralCube) -> Ground:
-        """The ground of *cube*: the one that was prepared before, if it is still the same cube."""
+        """The ground of *cube*, prepared once and reused while the cube is the same."""
         if self._ground is None or self._ground.cube.data is not cube.data:
             self._ground = Ground(cube)
         ground: Ground = self._ground

@@ -258,7 +258,7 @@ FROM_ZERO_TO_ONE = frozenset(["reflectance", "relative to maximum", "continuum r
 
 
 def resolve(new: Snapshot, last: Snapshot) -> Snapshot:
-    """Return *new* as it is to be seen; it shares with the *last* one what has not changed."""
+    """Return *new* as it will be drawn; it shares unchanged parts with the *last* snapshot."""
     entries = last.entries if new.entries == last.entries else new.entries
     new = replace(new, entries=entries, axes=_axes(new), reading=_reading(new), text=_text(new))
     live = last.live if _live_inputs(new) == _live_inputs(last) else _live(new)
