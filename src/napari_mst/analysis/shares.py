@@ -11,7 +11,7 @@ import numpy as np
 from napari_mst.base.arrays import Doubles, Indices, Mask
 
 ALL_AT_ONCE = 10
-"""Rounds that change all shares on the wrong side; later ones change one per pixel, to end."""
+"""Rounds that change all shares on the wrong side; later ones change one per pixel, which ends."""
 
 MOST_ROUNDS = 100
 """Rounds after which SciPy solves the remaining pixels one by one."""

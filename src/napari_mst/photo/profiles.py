@@ -231,7 +231,7 @@ def _of_png(gamma: float | None, chromaticity: Sequence[float] | None) -> Colour
 
 
 def _of_primaries(name: str, places: Sequence[float], curve: ToneCurve) -> ColourSpace | None:
-    """Build the space with white, red, green and blue at the *places* (x, y), and a tone *curve*."""
+    """Build the colour space with white, red, green and blue at *places* (x, y), and a *curve*."""
     if curve is None:
         curve = tuple(srgb_to_linear(np.linspace(0, 1, _STEPS)).tolist())
     is_table = isinstance(curve, tuple)
