@@ -233,7 +233,7 @@ def _by_pixel(
 ) -> Singles:
     """The *count* planes that *change* makes from the values (b, n) of *bands*: (count, H, W).
 
-    It also gets their wavelengths. A *count* of 0 is a plane for each of *bands*, which are all.
+    *change* also gets the wavelengths of the bands. A *count* of 0 is a plane for each of *bands*, which are all.
     NaN is a pixel that is not a number in one of the *bands*.
     """
     planes = range(count) if count else bands

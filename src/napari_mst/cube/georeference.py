@@ -297,8 +297,8 @@ def _checked(values: Any) -> Transform | None:
 def _directory(model: int, key: tuple[int, int, int, int]) -> tuple[int, ...]:
     """The tag of keys in ascending order, as the standard asks: the keys of an area, and *key*.
 
-    A key is its number, the tag that holds its value, the length and the place of that; a short
-    number lies in the key itself: (number, 0, 1, value).
+    A key consists of its number, the tag that holds its value, and the value's length and offset; a
+    short number is stored in the key itself: (number, 0, 1, value).
     """
     area = (_RASTER_TYPE, 0, 1, _IS_AREA)
     return (1, 1, 0, 3, _MODEL_TYPE, 0, 1, model, *area, *key)

@@ -121,7 +121,7 @@ class OverlappingAttention(WindowAttention):
         return queries, keys, values
 
     def _rimmed(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) with a rim of zeros as wide as keys reach beyond their queries."""
+        """Pad (N, C, H, W) with zeros as far as keys reach beyond their queries."""
         return F.pad(x, (self.halo,) * 4)
 
     def _overlapping(self, x: Tensor) -> Tensor:

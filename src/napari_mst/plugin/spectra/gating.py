@@ -37,7 +37,7 @@ ROLE = "gates"
 MOST_GATES = 255
 """Labels that fit into the 8 bits of their layer."""
 MOST_LABELS = 50
-"""Labels of a layer that have colours in the scatter: the cells of a segmentation are thousands."""
+"""Most labels of a layer that get colours in the scatter; a segmentation may have thousands."""
 STEPS = 10
 """Gates that can be taken back."""
 TINTS = np.vstack([np.zeros(4), np.roll(COLOURS, -3, axis=0)])
