@@ -233,8 +233,8 @@ def _by_pixel(
 ) -> Singles:
     """The *count* planes that *change* makes from the values (b, n) of *bands*: (count, H, W).
 
-    *change* also gets the wavelengths of the bands. A *count* of 0 is a plane for each of *bands*, which are all.
-    NaN is a pixel that is not a number in one of the *bands*.
+    *change* also gets the wavelengths of the bands. With a *count* of 0, *bands* are all bands, and
+    each gets a plane. A pixel that is NaN in one of the *bands* is NaN in the result.
     """
     planes = range(count) if count else bands
     made = new_planes(len(planes), cube)

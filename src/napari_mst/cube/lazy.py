@@ -377,7 +377,7 @@ def _fetch(
     if not missing:
         return
     low, high = np.min(missing, axis=0).tolist(), np.max(missing, axis=0).tolist()
-    # Adjacent tiles are read together, unless that would read many bands that are not missing.
+    # Tiles are read in one box if most of the box is missing, else one by one.
     if 2 * len(missing) <= prod(b - a + 1 for a, b in zip(low, high, strict=True)):
         for place in missing:
             _fetch([place], numbers, sides, tiles)

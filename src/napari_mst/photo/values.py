@@ -1,7 +1,7 @@
 """Arrays of any layout as pixels with their channels last, and the meaning of stored values.
 
-The meaning says which value stands for 1, and which pixels are unknown. Every guess becomes a note for the
-user. Letters: H rows, W columns, C channels.
+The meaning is the value that stands for 1, and which pixels are unknown. Every guess becomes a note
+for the user. Letters: H rows, W columns, C channels.
 
 `full_scale` is the stored value that stands for 1.0:
 
