@@ -19,7 +19,7 @@ from napari_mst.cube.gaps import in_all_bands, usable
 from napari_mst.cube.spectrum import STD, Origin
 
 READ_PIXELS = 2**18
-"""Pixels that are read at a time, where reading copies (a chunked cube)."""
+"""Number of pixels read at a time if reading copies them, as from a chunked cube."""
 BLOCK_PIXELS = 2**13
 """Pixels that are averaged at a time; as float64 they stay in a processor's cache."""
 

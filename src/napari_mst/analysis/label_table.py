@@ -25,7 +25,7 @@ from napari_mst.cube.gaps import usable
 from napari_mst.cube.spectrum import STD
 
 MOST_COMPARED = 20
-"""Labels up to which the separability of each two is measured: cells by thousands have none."""
+"""Most labels for which the separability of pairs is measured: thousands of cells have too many."""
 
 FEWEST_PIXELS = 3
 """Fewest pixels that a label needs for a separability."""

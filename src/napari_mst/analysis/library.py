@@ -11,7 +11,7 @@ in rows that begin with `#`:
     400,0.0912,0.1104
 
 A blank cell is a wavelength that a spectrum does not have; `nan` is a gap in it. A name that a
-spreadsheet would run as a formula has a quote before it, which is no part of the name.
+spreadsheet would run as a formula is written after a quote, which is not part of the name.
 """
 
 import csv

@@ -16,7 +16,7 @@ from napari_mst.base.progress import NO_PROGRESS, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 
 CHUNK = 64
-"""Places whose surroundings are read at a time, so that a file is read near the line alone."""
+"""Number of places read at a time, so that a file is read only near the line."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ PHOTO_SUFFIXES = (
     *HEIF_SUFFIXES,
     *RAW_SUFFIXES,
 )
-"""Files with these suffixes are taken from a folder; a file that is named itself may have any."""
+"""Files with these suffixes are taken from a folder; a file named directly may have any."""
 
 FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)
 """A folder with one of these suffixes is a cube or a photo, not a place for several."""

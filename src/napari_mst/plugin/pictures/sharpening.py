@@ -1,6 +1,7 @@
 """Gets, on another thread, what its viewer misses of a cube, and has it drawn.
 
-That are tiles, drawn by coarse numbers until they are computed, and bands of a large file.
+The missing parts are tiles, drawn from coarse numbers until they are computed, and bands of a
+large file.
 """
 
 import threading

@@ -80,7 +80,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
 def references_in(form: ReconstructionForm, viewer: ViewerModel) -> References:
     """The spectra at pixels of the chosen photo that are known by the marked picks of its cube.
 
-    None of a stack: nothing says which of its pages they are of.
+    A stack gets none: nothing says to which page the spectra belong.
     """
     points, layer = picks_layer(viewer), form.layer
     if points is None or layer is None or form.has_pages:

@@ -206,7 +206,7 @@ FIRST_BAND = 550.0
 def bring_into_view(viewer: ViewerModel, layer: Any) -> None:
     """Move the slider to a band of the cube *layer*, if it stands beside all of them.
 
-    That is `FIRST_BAND` if the cube covers it, else the middle band.
+    The slider moves to `FIRST_BAND` if the cube covers it, else the middle band.
     """
     cube = cube_of(layer)
     # In 3-D napari draws all bands at once, and their axis has no slider.
