@@ -78,6 +78,7 @@ WAYS = {
 def test_every_way_makes_the_selected_pick_known(
     dock: SpectraDock,
     scene: ViewerModel,
+    qtbot: QtBot,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     title: str,
@@ -85,6 +86,8 @@ def test_every_way_makes_the_selected_pick_known(
     WAYS[title](dock, monkeypatch, tmp_path)
     (key,) = marks_in(scene)
     assert key == title or title == "orange"
+    # Nothing outlives the viewer.
+    qtbot.waitUntil(lambda: not dock.model.finish().references.is_busy, timeout=60_000)
 
 
 def cubes_seen(viewer: ViewerModel) -> set[str]:
