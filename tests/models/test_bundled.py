@@ -15,8 +15,9 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining_mst_plus_plus import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import Acquisition, camera_response
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.model_intervals import has_model_band, model_intervals
+from napari_mst.reconstruction.model_intervals import has_model_band
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.references.intervals import prediction_intervals
 
 NAMES = [name for name, card in MODELS.items() if card.file and card.is_linear]
 OF_KNOWN_EXPOSURE = [name for name in NAMES if MODELS[name].rendering]
@@ -94,7 +95,7 @@ def test_spectra_and_error_bands_of_hard_photos_are_finite_and_sane(name: Any, k
     assert cube.data.min() >= 0
     assert cube.data.max() < (0.01 if kind == "black" else 1.6)
     if has_model_band(cube):
-        lower, upper = model_intervals(cube)
+        lower, upper = prediction_intervals(cube)
         assert (lower.data <= cube.data).all()
         assert (cube.data <= upper.data).all()
         assert upper.data.max() < 5

@@ -1,5 +1,6 @@
 """The menu Known of the spectra dock: what it offers makes picks known, on another thread."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from napari_mst.analysis.library import colour_checker, write_spectra
 from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.refiner import KnownLayers
 from napari_mst.plugin.viewer.layers import composite_of
 
 
@@ -158,3 +160,10 @@ def test_hidden_dock_ends_no_refinement_and_a_closed_viewer_is_no_error(
     dock.hide()
     layer = scene.layers["estimate refined"]
     qtbot.waitUntil(lambda: isinstance(layer.data, np.ndarray), timeout=60_000)
+
+
+def test_a_refinement_may_end_after_its_viewer() -> None:
+    layers = KnownLayers(ViewerModel())
+    gc.collect()
+    layers.end()
+    assert not layers.is_after

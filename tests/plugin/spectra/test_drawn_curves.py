@@ -68,7 +68,7 @@ def test_the_name_of_an_axis_stands_in_its_middle(qtbot: QtBot) -> None:
     qtbot.addWidget(plot)
     plot.show()
     qtbot.waitExposed(plot)
-    plot.set_axes(WAVELENGTHS, "nm", "continuum removed")
+    plot.set_axes(WAVELENGTHS.tolist(), "nm", "continuum removed")
     for axis, side in ((plot.left, "height"), (plot.bottom, "width")):
         name = axis.label.mapRectToParent(axis.label.boundingRect())
         beside = getattr(name, side)() / 2 + (name.top() if side == "height" else name.left())

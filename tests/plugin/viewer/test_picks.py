@@ -120,7 +120,8 @@ def test_bad_input(
 
 
 def test_points_are_read_on_any_cube_and_have_no_pixel_off_it(cube_viewer: ViewerModel) -> None:
-    cube, placed = cube_viewer.layers["cube"], {"scale": (10, 2, 2), "translate": (400, 0.5, 0.5)}
+    cube = cube_viewer.layers["cube"]
+    placed: dict[str, Any] = {"scale": (10, 2, 2), "translate": (400, 0.5, 0.5)}
     coarse = add_cube(cube_viewer, make_cube(10, 15), "coarse", **placed)
     cube_viewer.layers.selection.active = cube
     pin(cube_viewer, (550, 7, 12))

@@ -131,9 +131,10 @@ class KnownLayers(ViewerHelper):
 
     def show_after(self, is_after: bool) -> None:
         """Show the refined cube, or else the one before: its picture, if a picture was shown."""
-        base, refined, selection = self.base, self.refined, self.viewer.layers.selection
-        if base is None or refined is None:
+        base, refined = self.base, self.refined
+        if base is None or refined is None:  # they may have gone with the viewer
             return
+        selection = self.viewer.layers.selection
         self._note_look(refined if self.is_after else base)
         shown, hidden = (refined, base) if is_after else (base, refined)
         active = selection.active
