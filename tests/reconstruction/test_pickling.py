@@ -51,7 +51,7 @@ def test_a_model_or_a_reconstructor_with_its_camera_that_was_sent_gives_the_same
 
 
 def test_a_reconstructor_that_has_run_can_be_sent_with_all_its_options() -> None:
-    reconstructor = on_cpu("pixelwise-srgb", memory=1_000_000, correct_colour=False)
+    reconstructor = on_cpu("pixelwise-srgb", memory=10_000_000, correct_colour=False)
     with pytest.raises(OutOfMemory):
         reconstructor.plan(10**9, 10**9)
     reconstructor.reconstruct(PIXELS[:4, :4])
