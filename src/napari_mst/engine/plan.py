@@ -85,7 +85,7 @@ _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these
 
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast path
 _PLAIN_PIXELS = 1 << 14  # of the tiles for which that was measured, with their halo
-_POINTWISE_BYTES = 13  # for every value a pixel of the rows that a thread has in work
+_POINTWISE_BYTES = 14  # for every value a pixel of the rows that a thread has in work
 _POINTWISE_KERNEL_BYTES = 5_200_000  # of a compiled one, besides two copies of those rows' result
 
 # Some operations of MPS fail on larger tensors: github.com/pytorch/pytorch/issues/149325.
