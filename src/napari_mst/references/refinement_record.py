@@ -69,7 +69,7 @@ class Refinement:
 
     @property
     def is_by_camera(self) -> bool:
-        """Whether the photo is one of an unknown camera, whose colours are themselves uncertain."""
+        """True if an unknown camera took the photo: its colours are uncertain."""
         return self.photo == CAMERA
 
     def hidden(self, wavelengths: Doubles) -> Doubles:

@@ -251,10 +251,9 @@ def refined(
     step = max(1, int(np.ceil(np.sqrt(cube.shape[1] * cube.shape[2] / pixels))))
     rows, columns = (range(min(step // 2, side - 1), side, step) for side in cube.shape[1:])
     part = Part(rows, columns)
-    if refinement.is_by_camera:
-        numbers = spread(cube, learnt.process, part=part)
-    else:
-        numbers = parts.refined(learnt.process, part)
+    is_moved = not refinement.is_by_camera  # as `applied` moves it
+    process = learnt.process
+    numbers = parts.refined(process, part) if is_moved else spread(cube, process, part=part)
     preview = with_history(cube, numbers, refinement, "")
     past = replace(preview.provenance, is_preview=True)
     progress.preview(replace(preview, provenance=past, colour_error=None))
