@@ -63,24 +63,25 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.analysis.band_maps import formula as formula
-from napari_mst.analysis.band_maps import index as index
-from napari_mst.analysis.band_maps import normalised_difference as normalised_difference
-from napari_mst.analysis.band_maps import ratio as ratio
-from napari_mst.analysis.band_maps import span as span
-from napari_mst.analysis.band_maps import transformed as transformed
-from napari_mst.analysis.classification import abundances as abundances
-from napari_mst.analysis.classification import classes as classes
-from napari_mst.analysis.classification import unmixed as unmixed
+from napari_mst.analysis.band_maps import (
+    formula,
+    index,
+    normalised_difference,
+    ratio,
+    span,
+    transformed,
+)
+from napari_mst.analysis.classification import abundances, classes, unmixed
 from napari_mst.analysis.comparison import Measure, error_map
-from napari_mst.analysis.map_kind import MAPS as MAPS
-from napari_mst.analysis.map_kind import Map, MapKind
-from napari_mst.analysis.statistics import anomalies as anomalies
-from napari_mst.analysis.statistics import clusters as clusters
-from napari_mst.analysis.statistics import components as components
-from napari_mst.analysis.statistics import denoised as denoised
-from napari_mst.analysis.statistics import noise_fractions as noise_fractions
-from napari_mst.analysis.statistics import without_noise as without_noise
+from napari_mst.analysis.map_kind import MAPS, Map, MapKind
+from napari_mst.analysis.statistics import (
+    anomalies,
+    clusters,
+    components,
+    denoised,
+    noise_fractions,
+    without_noise,
+)
 from napari_mst.analysis.strips import strips
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.extensions import load_extensions
@@ -90,6 +91,30 @@ from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
 from napari_mst.cube.pictures import rendering
 from napari_mst.photo.photo import PhotoLike, as_photo
+
+__all__ = [
+    "MAPS",
+    "abundances",
+    "anomalies",
+    "classes",
+    "clusters",
+    "components",
+    "denoised",
+    "formula",
+    "index",
+    "noise_fractions",
+    "normalised_difference",
+    "photo_difference",
+    "ratio",
+    "reference_angle",
+    "reference_difference",
+    "reference_mrae",
+    "reference_rmse",
+    "span",
+    "transformed",
+    "unmixed",
+    "without_noise",
+]
 
 
 @MapKind(
