@@ -244,8 +244,6 @@ def _by_pixel(
         values[:, ~good] = 1
         with np.errstate(all="ignore"):
             found = change(values, cube.wavelengths[bands])
-        is_number = np.isfinite(found) & good
-        if not is_number.all():
-            found[~is_number] = np.nan
+        np.putmask(found, ~(np.isfinite(found) & good), np.nan)
         made[:, rows][planes] = found.reshape(-1, *strip.shape[1:])
     return made

@@ -14,7 +14,7 @@ from napari_mst.analysis.map_kind import Map, MapKind, Number, Text
 from napari_mst.analysis.regions import point_spectrum
 from napari_mst.analysis.shares import SOLVERS
 from napari_mst.analysis.statistics import components
-from napari_mst.analysis.strips import pixels
+from napari_mst.analysis.strips import pixels, put
 from napari_mst.analysis.transforms import FEWEST_BANDS, covered_bands, resampled, shared_bands
 from napari_mst.base.arrays import Doubles
 from napari_mst.base.errors import SpectrumError
@@ -278,17 +278,13 @@ def abundances(
             f"Expected spectra of which none is a mixture of others, got {len(members)} on "
             f"{members.shape[1]} bands. Leave some out."
         )
-    planes = np.full((len(members) + 1, *cube.shape[1:]), np.nan, np.float32)
+    planes = np.empty((len(members) + 1, *cube.shape[1:]), np.float32)
     solve = SOLVERS[constraint](mixing)
     for rows, good, values in pixels(part, as_progress(progress)):
         shares = solve(base.T @ values)
         values -= members.T @ shares
         residual = np.sqrt(np.einsum("bn,bn->n", values, values) / len(values))
-        place, found = planes[:, rows], np.vstack([shares, residual])
-        if good.all():  # to go by a mask would take longer than the solution
-            place[:] = found.reshape(place.shape)
-        else:
-            place[:, good] = found
+        put(planes[:, rows], good, np.vstack([shares, residual]))
     names = (spectrum.name or f"spectrum {number}" for number, spectrum in enumerate(spectra, 1))
     return Map(cube, planes, (*names, "residual"))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 # Imported first, so that the table begins with the formula, which comes first in the window.
 from napari_mst.analysis import band_maps as band_maps
 from napari_mst.analysis.map_kind import Map, MapKind, Number
-from napari_mst.analysis.strips import check_enough, new_planes, pixels, raw_strips, strips
+from napari_mst.analysis.strips import check_enough, new_planes, pixels, put, raw_strips, strips
 from napari_mst.base.arrays import Array, Doubles, Floats, Mask, Singles
 from napari_mst.base.errors import DenoisingError, SpectrumError
 from napari_mst.base.progress import Progress, ProgressLike, as_progress
@@ -102,10 +102,11 @@ def _first_centres(cube: SpectralCube, count: int, progress: Progress) -> Double
     """
     rng = np.random.default_rng(0)
     share = SAMPLE / (cube.shape[1] * cube.shape[2])
-    kept = []
-    for _, good, values in pixels(cube, progress.part(0, 0.5)):
-        kept.append(values[:, rng.random(good.shape)[good] < share])
-    sample = np.concatenate(kept, axis=1)
+    few = [
+        values[:, rng.random(good.shape)[good] < share]
+        for _, good, values in pixels(cube, progress.part(0, 0.5))
+    ]
+    sample = np.concatenate(few, axis=1)
     if sample.shape[1] == 0:
         check_enough(0)
     # Less their mean, the squares of the distances lose fewer digits.
@@ -189,14 +190,10 @@ def _projected(
     axes, mean = axes.astype(kind), mean[:, None].astype(kind)
     bands = new_planes(len(axes), cube)
     for rows, good, values in pixels(cube, progress, None):
-        place, projected = bands[:, rows], axes @ (values - mean)
+        projected = axes @ (values - mean)
         if is_back:
             projected += mean
-        if good.all():  # to go by a mask would take longer than the product
-            place[:] = projected.reshape(place.shape)
-        else:
-            place[:] = np.nan
-            place[:, good] = projected
+        put(bands[:, rows], good, projected)
     return bands
 
 

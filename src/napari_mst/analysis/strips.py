@@ -76,6 +76,18 @@ def pixels(
         yield rows, good, values if kind is None else values.astype(kind)
 
 
+def put(planes: Singles, good: Mask, values: Array) -> None:
+    """Fill *planes* (m, k, W) with the *values* (m, n) of the pixels that are *good* (k, W).
+
+    Other pixels become NaN.
+    """
+    if good.all():  # a mask would take longer than the computation of the values
+        planes[:] = values.reshape(planes.shape)
+    else:
+        planes[:] = np.nan
+        planes[:, good] = values
+
+
 def check_enough(count: int) -> None:
     """Refuse a map of fewer than two usable pixels: they have no spread. Raises `SpectrumError`."""
     if count < 2:
