@@ -8,6 +8,7 @@ follows the network, is left out.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -25,11 +26,6 @@ from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance
 from napari_mst.networks.attention_spec import AttentionSpec, ChangedWeights, with_weights
 from napari_mst.networks.network import Program
-
-NO_SOFTMAX = (
-    "Expected a network with attention whose weights can be made equal, got one without a softmax "
-    "to be heard. Take another model."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +106,26 @@ class HeadEffects(PhotoExplorer):
     _cube: Floats | None = None
 
     @cached_property
+    def _specs(self) -> dict[str, list[AttentionSpec]]:
+        """The attentions of each block whose weights can be changed; hybrid blocks have two.
+
+        Raises `AttentionError` if there are none.
+        """
+        specs: dict[str, list[AttentionSpec]] = {}
+        for spec in chain(*(each.attention for each in self._program.passes)):
+            if spec.softmax is not None:
+                specs.setdefault(spec.block, []).append(spec)
+        if not specs:
+            raise AttentionError(
+                "Expected a network with attention whose weights can be made equal, got one "
+                "without a softmax to be heard. Take another model."
+            )
+        return specs
+
+    @cached_property
     def _other_weights(self) -> dict[nn.Module, ChangedWeights]:
         """Stands in for each softmax of the network in `_other_program`."""
-        specs = _specs(self._program).values()
-        every = (cast("nn.Module", each.softmax) for both in specs for each in both)
+        every = (cast("nn.Module", spec.softmax) for spec in chain(*self._specs.values()))
         return {softmax: ChangedWeights() for softmax in every}
 
     @cached_property
@@ -147,8 +159,8 @@ class HeadEffects(PhotoExplorer):
         Heads work together, so shares do not add up to 1.
         """
         progress = progress or self._progress
-        specs = _specs(self._program)
-        heads = [(block, head) for block, both in specs.items() for head in range(both[0].heads)]
+        blocks = self._specs.items()
+        heads = [(block, head) for block, both in blocks for head in range(both[0].heads)]
         runs: list[tuple[str, int | None]] = [("", None), *heads]
         means = []
         for number, (block, head) in enumerate(runs):
@@ -168,9 +180,7 @@ class HeadEffects(PhotoExplorer):
             If there is no such block or head, the temperature is not above 0, or the record is of
             another network.
         """
-        specs = _specs(self._program)
-        if not specs:
-            raise AttentionError(NO_SOFTMAX)
+        specs = self._specs
         if not 0 < change.temperature < np.inf:
             raise AttentionError(
                 f"Expected a temperature above 0, got {change.temperature:g}. Change it."
@@ -180,12 +190,10 @@ class HeadEffects(PhotoExplorer):
                 check_name(block, specs)
                 for head in chosen:
                     Selection(block, head).check(specs[block][0].heads, 1)
-        record = change.record
-        for block, both in specs.items():
-            for spec in both:
-                given = None if record is None else _given(record, spec)
-                equal, silent = change.equal.get(block, ()), change.silent.get(block, ())
-                self._weights_of(spec).change(change.temperature, given, equal, silent)
+        for spec in chain(*specs.values()):
+            given = None if change.record is None else _given(change.record, spec)
+            equal, silent = change.equal.get(spec.block, ()), change.silent.get(spec.block, ())
+            self._weights_of(spec).change(change.temperature, given, equal, silent)
         return self._unpadded(self._run(self._other_program, progress or self._progress)[0])
 
     def unchanged(self, progress: Progress | None = None) -> Floats:
@@ -205,21 +213,18 @@ class HeadEffects(PhotoExplorer):
         self, block: str, head: int | None, progress: Progress
     ) -> tuple[Singles, Provenance]:
         """The values of `map`, and their history."""
-        specs = _specs(self._program)
-        if not specs:
-            raise AttentionError(NO_SOFTMAX)
         if block:
-            check_name(block, specs)
-        chosen = specs[block] if block else [each for both in specs.values() for each in both]
+            check_name(block, self._specs)
+        every = list(chain(*self._specs.values()))
+        chosen = self._specs[block] if block else every
         if head is not None:
             Selection(block, head).check(chosen[0].heads, 1)
         if self._cube is None:
             self._whole(progress.part(0, 0.5))
             progress = progress.part(0.5, 1)
-        for both in specs.values():
-            for each in both:
-                every = range(each.heads) if head is None else [head]
-                self._weights_of(each).change(equal=every if each in chosen else ())
+        for spec in every:
+            heads = range(spec.heads) if head is None else [head]
+            self._weights_of(spec).change(equal=heads if spec in chosen else ())
         numbers, provenance = self._run(self._other_program, progress)
         # In place: a large cube need not be in memory a third time.
         np.subtract(numbers, self._whole(progress), out=numbers)
@@ -238,13 +243,3 @@ def _given(record: AttentionRecord, spec: AttentionSpec) -> torch.Tensor:
             "Record the other photo with the same model."
         )
     return torch.from_numpy(np.ascontiguousarray(found))
-
-
-def _specs(program: Program) -> dict[str, list[AttentionSpec]]:
-    """The attentions of each block whose weights can be changed; hybrid blocks have two."""
-    specs: dict[str, list[AttentionSpec]] = {}
-    for each in program.passes:
-        for spec in each.attention:
-            if spec.softmax is not None:
-                specs.setdefault(spec.block, []).append(spec)
-    return specs
