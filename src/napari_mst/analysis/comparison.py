@@ -281,9 +281,9 @@ def numbers_in_both(estimate: Doubles, reference: Doubles) -> Mask:
     return np.asarray(np.isfinite(estimate).all(axis=0) & np.isfinite(reference).all(axis=0))
 
 
-def _relative_errors(estimate: Doubles, reference: Doubles, dark: float = DARK) -> Doubles:
+def _relative_errors(estimate: Doubles, reference: Doubles) -> Doubles:
     """Mean relative error of each pixel, (...) of two (b, ...); NaN where the reference is dark."""
-    lit = (reference > dark).all(axis=0)
+    lit = (reference > DARK).all(axis=0)
     bright = np.where(lit, reference, np.nan)
     return (np.abs(estimate - bright) / bright).mean(axis=0)
 

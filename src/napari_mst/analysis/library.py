@@ -47,9 +47,8 @@ def colour_checker() -> list[Spectrum]:
     """
     chart = reflectances()["iset_macbethChart"]
     origin = Origin(cube="ColorChecker")
-    names = (
-        np.reshape(CHARTS["classic"].patches, (4, 6)).T.ravel().tolist()
-    )  # down the columns of the chart
+    # The file lists the patches down the columns of the chart.
+    names = np.reshape(CHARTS["classic"].patches, (4, 6)).T.ravel().tolist()
     return [
         Spectrum(WAVELENGTHS, values, name=name, origin=origin)
         for name, values in zip(names, chart, strict=True)
@@ -224,9 +223,9 @@ def table_text(curves: Curves, delimiter: str = ",", *, has_records: bool = True
 def csv_text(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
     """Text of *rows* of cells, in which a spreadsheet finds no formulas."""
     text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    for row in rows:
-        writer.writerow([text_cell(cell) if isinstance(cell, str) else cell for cell in row])
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(
+        [text_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+    )
     return text.getvalue()
 
 
@@ -296,9 +295,8 @@ def _record(spectrum: Spectrum, curve: str) -> Record:
         **asdict(spectrum.origin),
     }
     corners = [f"{_text(row)} {_text(column)}" for row, column in spectrum.origin.vertices]
-    facts["vertices"] = "; ".join(corners)
-    record = {key.replace("_", " "): _text(value) for key, value in facts.items()}
-    return {**record, "curve": curve}
+    facts |= {"vertices": "; ".join(corners), "curve": curve}
+    return {key.replace("_", " "): _text(value) for key, value in facts.items()}
 
 
 def _with_record(curve: Spectrum, record: Record) -> Spectrum:

@@ -146,12 +146,8 @@ class Metamers:
         """
         values = self.spectrum.values
         moves = np.abs(black) > 0
-        floor = np.minimum(values, 0)
-        ceiling = np.maximum(values, 1)
-        to_floor = (floor - values)[moves] / black[moves]
-        to_ceiling = (ceiling - values)[moves] / black[moves]
-        highest = np.maximum(to_floor, to_ceiling)
-        lowest = np.minimum(to_floor, to_ceiling)
+        room = np.stack([np.minimum(values, 0), np.maximum(values, 1)]) - values
+        lowest, highest = np.sort(room[:, moves] / black[moves], axis=0)
         return float(lowest.max(initial=-np.inf)), float(highest.min(initial=np.inf))
 
     def moved(self, black: Doubles, amount: float) -> Spectrum:

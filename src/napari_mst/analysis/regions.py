@@ -25,6 +25,7 @@ from napari_mst.base.errors import SpectrumError, check_pixel, shown
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
+from napari_mst.engine.windows import Window
 
 T = TypeVar("T")
 
@@ -128,13 +129,9 @@ class Region(Brief):
         if window < 1 or window % 2 == 0:
             raise SpectrumError(f"Expected a window of 1, 3, 5, ... pixels, got {window}.")
         check_pixel(SpectrumError, row, column, shape)
-        half = window // 2
-        top = max(0, row - half)
-        left = max(0, column - half)
-        bottom = min(shape[0], row + half + 1)
-        right = min(shape[1], column + half + 1)
-        mask = np.ones((bottom - top, right - left), dtype=bool)
-        return cls(top, left, mask, Origin(row=row, column=column, window=window))
+        part = Window(row, row + 1, column, column + 1).grown(window // 2).clipped(shape)
+        mask = np.ones(part.size, dtype=bool)
+        return cls(part.top, part.left, mask, Origin(row=row, column=column, window=window))
 
     @property
     def size(self) -> int:
@@ -243,7 +240,7 @@ def check_inside(cube: SpectralCube, region: Region) -> None:
     """Refuse a *region* without pixels, or with pixels outside *cube*. Raises `SpectrumError`."""
     _, height, width = cube.shape
     rows, columns = region.box
-    is_within = rows.start >= 0 and columns.start >= 0
+    is_within = min(rows.start, columns.start) >= 0
     is_within &= rows.stop <= height and columns.stop <= width
     if not is_within or not region.mask.any():
         raise SpectrumError(

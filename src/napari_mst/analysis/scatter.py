@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_mst.analysis import formulas
 from napari_mst.analysis.regions import Region
 from napari_mst.analysis.statistics import components
-from napari_mst.base.arrays import Doubles, Mask, Singles
+from napari_mst.base.arrays import Mask, Singles
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
@@ -163,19 +163,13 @@ def _axis(text: str, values: Singles) -> Axis:
 
 def _cells(values: list[Singles], axes: list[Axis]) -> NDArray[np.uint16]:
     cells = np.empty(values[0].shape, np.uint16)
-    flat, (across, up) = cells.reshape(-1), (one.reshape(-1) for one in values)
+    flat, planes = cells.reshape(-1), [one.reshape(-1) for one in values]
+    low, step = np.array([(axis.low, axis.step) for axis in axes]).T[..., None]
     for start in range(0, flat.size, CHUNK):
         part = slice(start, start + CHUNK)
-        column, row = (
-            _steps(one[part], axis) for one, axis in zip((across, up), axes, strict=True)
-        )
+        steps = (np.stack([plane[part] for plane in planes]) - low) / step
         # NaN is not within either.
-        is_within = (column >= 0) & (column < CELLS) & (row >= 0) & (row < CELLS)
-        column[~is_within] = row[~is_within] = 0
-        flat[part] = row.astype(np.uint16) * CELLS + column.astype(np.uint16)
-        flat[part][~is_within] = OUTSIDE
+        is_within = ((steps >= 0) & (steps < CELLS)).all(axis=0)
+        column, row = np.where(is_within, steps, 0).astype(np.uint16)
+        flat[part] = np.where(is_within, row * CELLS + column, OUTSIDE)
     return cells
-
-
-def _steps(values: Singles, axis: Axis) -> Doubles:
-    return (values.astype(np.float64) - axis.low) / axis.step

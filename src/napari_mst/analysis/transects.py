@@ -3,7 +3,7 @@
 Letters: B bands, H rows, W columns; n places along the line.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -112,9 +112,7 @@ def transect(
         if len(chunk):
             values[:, 0, chunk] = _interpolated(cube, np.clip(places[chunk], 0, shape - 1))
     steps = np.hypot(*(np.diff(places, axis=0) * pixel_size).T)
-    line = SpectralCube(
-        values, cube.wavelengths, cube.unit, cube.quantity, cube.provenance, cube.metadata
-    )
+    line = replace(cube, data=values, colour_error=None)
     return Transect(line, places, np.concatenate([[0], steps.cumsum()]), unit)
 
 

@@ -317,7 +317,7 @@ def _widen(matrix: Doubles, wavelengths: Doubles, centres: Doubles, widths: Doub
             f"Expected 1 or {len(centres)} widths above 0 nm, got {shown(widths.tolist(), 60)}. "
             "Give one for each wavelength."
         )
-    steps = np.abs(np.gradient(wavelengths)) if wavelengths.size > 1 else np.ones(1)
+    steps = _steps(wavelengths)
     for row, (centre, width) in enumerate(np.broadcast(centres, widths)):
         if width > steps[np.abs(wavelengths - centre).argmin()]:
             at = centre + width * np.linspace(-1.5, 1.5, 121)
@@ -334,21 +334,22 @@ def _weights(wavelengths: Doubles, response: Spectrum) -> Doubles:
     sampled = response.wavelengths[order]
     values = np.nan_to_num(response.values[order])
     is_outside = (sampled < wavelengths.min()) | (sampled > wavelengths.max())
-    widths = np.abs(np.gradient(sampled)) if sampled.size > 1 else np.ones(1)
-    total = float(values @ widths)
-    outside = float(values[is_outside] @ widths[is_outside])
-    if total <= 0 or outside > MOST_OUTSIDE * total:
+    areas = values * _steps(sampled)
+    if areas.sum() <= 0 or areas[is_outside].sum() > MOST_OUTSIDE * areas.sum():
         raise CubeError(
             f"Expected {name} within {wavelengths.min():g}-{wavelengths.max():g} nm and above "
             f"zero, got {sampled[0]:g}-{sampled[-1]:g} nm. Leave this band out."
         )
-    at = np.interp(wavelengths, sampled, values, left=0, right=0)
     # Where bands are spaced unevenly, each weighs as much as the range that it stands for.
-    step = np.abs(np.gradient(wavelengths)) if wavelengths.size > 1 else np.ones(1)
-    weights = at * step
+    weights = np.interp(wavelengths, sampled, values, left=0, right=0) * _steps(wavelengths)
     if not weights.any():
         raise CubeError(
             f"Expected {name} to span a band of the cube, got one between two bands. "
             "Give its wavelength instead."
         )
     return weights / weights.sum()
+
+
+def _steps(wavelengths: Doubles) -> Doubles:
+    """The distances (B,) of neighbouring *wavelengths*; 1 for a single one."""
+    return np.abs(np.gradient(wavelengths)) if wavelengths.size > 1 else np.ones(1)

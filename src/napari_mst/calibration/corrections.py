@@ -83,8 +83,7 @@ class FlatField:
 
     def sha256_of(self, photo_sha256: str) -> str:
         """The sha256 of a corrected photo, from the sha256 of the photo itself."""
-        parts = (photo_sha256, *(frame.sha256 for frame in self.frames))
-        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+        return sha256_after(photo_sha256, " ".join(frame.sha256 for frame in self.frames))
 
     def corrected(self, photo: PhotoLike) -> Photo:
         """*photo* as shares of the white frame: float32, linear, and balanced.

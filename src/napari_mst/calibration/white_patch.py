@@ -12,6 +12,7 @@ import numpy as np
 from napari_mst.base.arrays import Doubles, Mask
 from napari_mst.base.errors import CameraError, PhotoError, check_pixel
 from napari_mst.cube.colour import stored
+from napari_mst.engine.windows import Window
 from napari_mst.photo.cameras import (
     BALANCED,
     OF_SENSOR,
@@ -221,12 +222,8 @@ def rectangle_of(shape: tuple[int, int], place: PatchPlace) -> Rectangle:
         return place
     row, column = place
     check_pixel(PhotoError, row, column, shape)
-    rows, columns = shape
-    side = np.clip(round(_WINDOW * max(rows, columns)), *_SIDES)
-    half = int(side) // 2
-    top, bottom = max(row - half, 0), min(row + half + 1, rows)
-    left, right = max(column - half, 0), min(column + half + 1, columns)
-    return top, bottom, left, right
+    side = int(np.clip(round(_WINDOW * max(shape)), *_SIDES))
+    return Window(row, row + 1, column, column + 1).grown(side // 2).clipped(shape)
 
 
 def _check_values(values: Doubles, is_clipped: Mask) -> None:

@@ -82,10 +82,8 @@ class LightTransformer:
         return normal * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
 
 
-@functools.cache
-def light_transformer(name: str) -> LightTransformer:
-    """The network with the weights of the bundled model *name*, read once."""
-    return LightTransformer(name)
+light_transformer = functools.cache(LightTransformer)
+"""The network with the weights of a bundled model, by its name; read once."""
 
 
 def _gelu(x: Singles) -> Singles:
