@@ -18,7 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from napari_mst.attention.head_steps import COLOURS, filter_head
-from napari_mst.base.arrays import Brief, Codes, Doubles, Pixel
+from napari_mst.base.arrays import Brief, Codes, Doubles, Pixel, doubles
 from napari_mst.base.errors import AttentionError
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.showing import new_figure
@@ -37,7 +37,7 @@ from napari_mst.networks.attention.window_attention import (
     filled_up,
 )
 from napari_mst.networks.network import pad
-from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.photo.photo import PhotoLike, as_photo
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -233,7 +233,8 @@ def side_by_side(photo: PhotoLike, row: int, column: int, codes: float | None = 
     Filter(codes)  # refuses an impossible one
     top, bottom = _span(row, image.shape[0])
     left, right = _span(column, image.shape[1])
-    seen = _in_codes(image.cropped((top, bottom, left, right)))
+    light = doubles(image.cropped((top, bottom, left, right)).rows(linear=True))
+    seen = doubles(255 * linear_to_srgb(light.clip(0, 1)))
     place = row - top, column - left
     answers = (
         _single_head(seen, place, codes),
@@ -248,11 +249,6 @@ def _span(index: int, length: int) -> tuple[int, int]:
     """The first pixel of the part along an axis, and one past its last."""
     window = index // WINDOW
     return max(window - MARGIN, 0) * WINDOW, min((window + MARGIN + 1) * WINDOW, length)
-
-
-def _in_codes(part: Photo) -> Doubles:
-    linear = part.rows(linear=True).astype(np.float64)
-    return np.asarray(255 * linear_to_srgb(linear.clip(0, 1)), np.float64)
 
 
 def _answer(title: str, equation: str, weights: Doubles, codes: Doubles, keys: int) -> Answer:

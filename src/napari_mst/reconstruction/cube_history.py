@@ -30,7 +30,6 @@ from napari_mst.photo.raw import Shot
 from napari_mst.reconstruction.colour_fidelity.correction import Correction
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.model_intervals import photo_interval
-from napari_mst.reconstruction.options import Denoise
 from napari_mst.reconstruction.running import RunResult
 from napari_mst.reconstruction.setup import Setup
 
@@ -53,13 +52,14 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
     """The part of the history that is known before a run, for a photo of this *sha256*."""
     card = setup.model.card
     options = setup.options
+    denoise = options.denoise
     return Provenance(
         model=card.name,
         weights_sha256=setup.model.weights_sha256,
         normalisation=card.normalisation,
         device=f"{setup.device.name} ({setup.device.reason})",
         precision=options.precision,
-        denoise=_denoise_text(options.denoise),
+        denoise=denoise if isinstance(denoise, str) else f"{denoise:g}",
         correction="colours corrected" if setup.corrects_colour else "",
         calibrated_by=options.calibrated_by,
         source_sha256=sha256,
@@ -223,10 +223,6 @@ def _acquisition_notes(acquisition: Acquisition | None, shot: Shot | None) -> li
     elif shot is not None and acquisition.balance == BALANCED:
         notes.append("The white balance is that of the file, as shot.")
     return notes
-
-
-def _denoise_text(denoise: Denoise) -> str:
-    return denoise if isinstance(denoise, str) else f"{denoise:g}"
 
 
 def _region_text(region: Rectangle | None) -> str:

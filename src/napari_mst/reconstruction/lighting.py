@@ -19,6 +19,7 @@ from napari_mst.calibration.light.estimating import (
 )
 from napari_mst.calibration.white_patch import patch_values
 from napari_mst.cube.colour import SRGB_D65
+from napari_mst.models import Model
 from napari_mst.models.cards import PHOTOGRAPHED
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition, unbalanced_response
 from napari_mst.photo.photo import Photo
@@ -64,8 +65,9 @@ def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], t
     if not acquisition.is_estimated:
         return setup, (), ()
     estimate, notes = estimated(photo, acquisition)
-    lit = setup.with_acquisition(replace(acquisition, illuminant=estimate.illuminant))
-    return lit, _doubt(lit, photo, estimate), notes
+    acquisition = replace(acquisition, illuminant=estimate.illuminant)
+    doubt = _doubt(setup.model, photo, acquisition, estimate)
+    return setup.with_acquisition(acquisition), doubt, notes
 
 
 def _exposure_warning(photo: Photo) -> str:
@@ -131,17 +133,18 @@ def _is_of_sensor(photo: Photo, acquisition: Acquisition) -> bool:
     return acquisition.balance == OF_SENSOR
 
 
-def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ...]:
+def _doubt(
+    model: Model, photo: Photo, acquisition: Acquisition, estimate: LightEstimate
+) -> tuple[float, ...]:
     """The doubt of `lighting_of`, measured on squares of pixels from all over the photo."""
-    if not lit.model.card.needs_camera:
+    if not model.card.needs_camera:
         return ()
-    inner = getattr(lit.model.network, "pixelwise", lit.model.network)
-    network = cast("CameraNetwork", inner)
-    values = photo.sampled(_SQUARES, _SIDE)
-    white = lit.options.acquisition.white if lit.options.acquisition else 0
+    network = cast("CameraNetwork", getattr(model.network, "pixelwise", model.network))
+    white = acquisition.white
     scale = np.float32(photo.full_scale / white if white else 1)
-    linear = scale * values.rows(linear=True).reshape(3, -1, 1)
-    gains = _gains_by_references(photo, lit.options.acquisition)
+    linear = scale * photo.sampled(_SQUARES, _SIDE).rows(linear=True).reshape(3, -1, 1)
+    is_raw = acquisition.balance == OF_SENSOR
+    gains = None if is_raw else balancing_gains(photo, acquisition)
 
     def spectra(power: Doubles) -> Singles:
         response = unbalanced_response(estimate.camera, "E") * power[:, None]
@@ -160,12 +163,6 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
         np.concatenate(off, axis=1), _COVERED, axis=1, weights=shares, method="inverted_cdf"
     )
     return tuple(doubt.round(4).tolist())
-
-
-def _gains_by_references(photo: Photo, acquisition: Acquisition | None) -> Doubles | None:
-    if acquisition is None or acquisition.balance == OF_SENSOR:
-        return None
-    return balancing_gains(photo, acquisition)
 
 
 def _spectra(

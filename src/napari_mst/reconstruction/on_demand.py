@@ -113,9 +113,8 @@ def _noise(job: Job, shot: Photo, data: Lazy, is_estimate: bool) -> Noise | None
     """The noise that the network removes from the photo, or for an estimate from its middle."""
     part = shot
     if is_estimate:
-        tops = [max(0, (side - NOISE_SIDE) // 2) // REGION * REGION for side in shot.shape]
-        window = Window(tops[0], tops[0] + NOISE_SIDE, tops[1], tops[1] + NOISE_SIDE)
-        window = window.clipped(shot.shape)
+        top, left = (max(0, (side - NOISE_SIDE) // 2) // REGION * REGION for side in shot.shape)
+        window = Window(top, top + NOISE_SIDE, left, left + NOISE_SIDE).clipped(shot.shape)
         part, data = shot.cropped(window), data.part(slice(None), window.rows, window.columns)
     return removed_noise(_check(job, data, part), job.progress.part(0.9, 1))
 

@@ -8,6 +8,7 @@ coarse one; k rows of a strip.
 """
 
 import math
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -224,9 +225,7 @@ def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:
     totals = np.pad(sums, ((0, 0), (1, 0), (1, 0)))
     logs = np.log(np.maximum(coarse_light, 0) + _DARKEST)
 
-    def difference(shift: tuple[float, float]) -> float:
-        return _difference(totals, logs, shift)
-
+    difference = partial(_difference, totals, logs)
     whole = [float(shift) for shift in range(-_FARTHEST, _FARTHEST + 1)]
     first = min(product(whole, whole), key=difference)
     around = [(first[0] + down, first[1] + right) for down, right in product(_HALVES, _HALVES)]

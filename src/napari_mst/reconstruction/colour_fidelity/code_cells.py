@@ -87,11 +87,12 @@ class Cells:
 
     def bounds(self, rows: slice) -> Bounds:
         """The cells (C, rows, W) of the pixels in *rows*."""
-        stored = self._photo.pixels[:, rows]
-        channels = [self._channel_bounds(plane, channel) for channel, plane in enumerate(stored)]
-        low = np.stack([each.low for each in channels])
-        high = np.stack([each.high for each in channels])
-        return Bounds(low, high)
+        stored = enumerate(self._photo.pixels[:, rows])
+        if self._is_integer:
+            cells = [[side[plane] for side in self._tables[channel]] for channel, plane in stored]
+        else:
+            cells = [[*self._bounds(plane, channel)] for channel, plane in stored]
+        return Bounds(*map(np.stack, zip(*cells, strict=True)))
 
     def codes(self, rows: slice) -> Singles:
         """The photo in 8-bit sRGB codes, not rounded, (C, rows, W)."""
@@ -105,12 +106,6 @@ class Cells:
         codes = self.codes(rows)
         is_known = np.asarray(((codes > 0) & (codes < _CODES)).all(axis=0))
         return Difference(np.asarray(shown - np.clip(codes, 0, _CODES)), is_known)
-
-    def _channel_bounds(self, stored: Array, channel: int) -> Bounds:
-        if not self._is_integer:
-            return self._bounds(stored, channel)
-        table = self._tables[channel]
-        return Bounds(table.low[stored], table.high[stored])
 
     def _bounds(self, stored: Array, channel: int) -> Bounds:
         value = self._value(stored)
