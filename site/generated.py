@@ -3,8 +3,8 @@
 import argparse
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from napari_mst.base import errors
@@ -68,7 +68,7 @@ def _codes(names: tuple[str, ...]) -> str:
 
 def error_sentences() -> str:
     """Every sentence by which something is refused, and what to do."""
-    found = sorted(set(sentences()), key=lambda each: (each.room, each.says))
+    found = sorted(sentences(), key=lambda each: (each.room, each.says))
     parts = [
         "# Every error sentence, and its cure\n",
         f"{len(found)} of them, collected from the code. … stands for a name or a number.\n",
@@ -86,8 +86,10 @@ def _cell(text: str) -> str:
     return re.sub(r"([|<>*_`\[\]$])", r"\\\1", text)
 
 
-def sentences() -> Iterator[Sentence]:
+@cache
+def sentences() -> set[Sentence]:
     """All sentences of the errors that the source makes."""
+    found = set[Sentence]()
     for path in sorted(SOURCE.rglob("*.py")):
         room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         tree = ast.parse(path.read_text("utf-8"))
@@ -103,7 +105,8 @@ def sentences() -> Iterator[Sentence]:
                 continue
             text = " ".join(_text(node.args[0], values).split())
             if len(re.findall(r"\w+", text)) >= _WORDS:
-                yield Sentence(_name(node.func), *_split(text), room)
+                found.add(Sentence(_name(node.func), *_split(text), room))
+    return found
 
 
 def _name(node: ast.expr) -> str:

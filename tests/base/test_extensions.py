@@ -56,7 +56,19 @@ def run_beside(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
 
 
-@pytest.mark.parametrize("first", ["", *(f"import theirs_{table}" for table in MODULES)])
+@pytest.mark.parametrize(
+    "first",
+    [
+        "",
+        "import theirs_networks",
+        # They go the same way; each takes an interpreter with torch.
+        *(
+            pytest.param(f"import theirs_{table}", marks=pytest.mark.slow)
+            for table in MODULES
+            if table != "networks"
+        ),
+    ],
+)
 def test_a_package_brings_a_network_an_attention_a_format_and_a_map(
     first: str, tmp_path: Path
 ) -> None:
@@ -66,11 +78,10 @@ def test_a_package_brings_a_network_an_attention_a_format_and_a_map(
     assert "RuntimeWarning" not in done.stderr
 
 
-@pytest.mark.parametrize("code", ["import nothing_of_that_name", "import sys; sys.exit(3)"])
-def test_a_package_that_is_broken_is_named_and_our_rows_are_there(
-    code: str, tmp_path: Path
-) -> None:
-    installed(tmp_path, {"networks": code})
+def test_a_package_that_is_broken_is_named_and_our_rows_are_there(tmp_path: Path) -> None:
+    broken = {"networks": "import nothing_of_that_name", "formats": "import sys; sys.exit(3)"}
+    installed(tmp_path, broken)
     done = run_beside(tmp_path, LOOK)
     assert done.stdout.split() == ["False", "True"] * 4
-    assert "Expected the module theirs_networks to add rows to the networks" in done.stderr
+    for table in broken:
+        assert f"Expected the module theirs_{table} to add rows to the {table}" in done.stderr

@@ -220,7 +220,12 @@ OTHER_WEIGHTS = "import napari_mst.batch.cluster as ours; ours.installed = lambd
 @pytest.mark.parametrize(
     ("program", "version", "message"),
     [
-        (OTHER_VERSION, "0.0.9", "Expected napari-mst 0.1.0 on all workers, got 0.0.9 on tcp://"),
+        pytest.param(
+            OTHER_VERSION,
+            "0.0.9",
+            "Expected napari-mst 0.1.0 on all workers, got 0.0.9 on tcp://",
+            marks=pytest.mark.slow,  # a version is a part of the fingerprint of the weights
+        ),
         (OTHER_WEIGHTS, "0.1.0", "Expected the weights of models that this computer has, got o"),
     ],
     ids=["of-ours", "other-weights"],

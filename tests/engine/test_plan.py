@@ -314,7 +314,10 @@ def test_the_plan_is_at_least_the_measured_peak_and_a_quarter_more_at_most(
         pytest.skip("numba is not installed, or has no kernels for this processor")
     told = map(str, (executor, model, precision, is_ensemble, *size))
     case = [sys.executable, "-c", MEASURE, *told]
-    # What the process holds before the run differs from one to the next, on a busy machine by more.
-    runs = [subprocess.run(case, capture_output=True, text=True, check=True) for _ in range(3)]
-    ratio = np.median([float(done.stdout) for done in runs])
-    assert 1 <= ratio < 1.25
+    # What the process holds before the run differs from one to the next, on a busy machine by more:
+    # the median of three counts.
+    counts = {True: 0, False: 0}
+    while max(counts.values()) < 2:
+        done = subprocess.run(case, capture_output=True, text=True, check=True)
+        counts[1 <= float(done.stdout) < 1.25] += 1
+    assert counts[True] == 2, done.stdout

@@ -158,7 +158,7 @@ OF_THE_TABLE: dict[str, list[Callable[[], Network]]] = {
     "mst": [lambda: MST(out_bands=5, blocks=(2, 1, 1)), lambda: MST(4, 5, (1, 1))],
     "hdnet": [lambda: HDNet(out_bands=5, features=8)],
     "edsr": [lambda: EDSR(out_bands=5, features=8, blocks=6)],
-    "hscnn+": [lambda: HSCNNPlus(out_bands=5, blocks=10)],
+    "hscnn+": [lambda: HSCNNPlus(out_bands=5, blocks=3)],
     "hrnet": [lambda: HRNet(out_bands=5, width=4)],
     "hinet": [lambda: HINet(3, 6, depth=3)],
     "awan": [lambda: AWAN(out_bands=9, features=16, blocks=2)],
@@ -242,12 +242,12 @@ def test_in_float64_they_agree_in_every_digit_and_so_does_any_part(
 ) -> None:
     monkeypatch.setattr(Execution, "tile", lambda *_: (8, 20))
     network = built(kind).double()
-    photo = photo_of(48, 75, network.in_bands)
+    photo = photo_of(40, 59, network.in_bands)
     numbers, folded = execute(network.program(), source_of(photo), CPU)
     expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
     assert_near(numbers, expected, 1e-13)
     # The first begins and ends within windows, the others lie at borders.
-    for sides in [(19, 22, 33, 50), (0, 16, 0, 16), (41, 48, 65, 75), (8, 24, 59, 75)]:
+    for sides in [(19, 22, 33, 50), (0, 16, 0, 16), (33, 40, 49, 59), (8, 24, 43, 59)]:
         own = Window(*sides)
         part = execute_crop(network.program(), Known(folded), source_of(photo), own)
         expected = numbers[:, own.rows, own.columns]
@@ -274,7 +274,7 @@ def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
 def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
     kind: str, place: Place
 ) -> None:
-    network, photo = built(kind), photo_of(75, 70)
+    network, photo = built(kind), photo_of(43, 70)
     shares: list[float] = []
     streamed = execute(
         network.program(), source_of(photo), CPU, Plan(place), Progress(shares.append)

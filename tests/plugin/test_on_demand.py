@@ -21,7 +21,7 @@ from napari_mst.plugin.jobs.workspace import EXACT, Request, reconstruct_with_pr
 from napari_mst.plugin.pictures.sharpening import Sharpener
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.picks import pixel_under
-from napari_mst.reconstruction import on_demand
+from napari_mst.reconstruction import lazy_statistics, on_demand
 
 BAND = (15, slice(0, 20), slice(0, 30))
 
@@ -89,9 +89,10 @@ def test_the_job_estimates_then_makes_exact_what_is_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(on_demand, "COARSE_FROM", 1)
+    monkeypatch.setattr(lazy_statistics, "SAMPLE", 90_000)
     previews, said, records = list[SpectralCube](), list[str](), list[Any]()
     reports = Reports(say=said.append, preview=previews.append, record=records.append)
-    small = np.random.default_rng(2).integers(40, 216, (10, 10, 3), dtype=np.uint8)
+    small = np.random.default_rng(2).integers(40, 216, (5, 5, 3), dtype=np.uint8)
     photo = np.kron(small, np.ones((64, 64, 1), np.uint8))
     request = Request(LayerPhoto.of(Image(photo, rgb=True), (0, 0)), "mstpp-srgb", extent="seen")
     cube = reconstruct_with_previews(request, reports)

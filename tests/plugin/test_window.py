@@ -45,6 +45,8 @@ TORN = {"Reconstruction": ReconstructDock, "Spectra": SpectraDock, "Maps": MapsD
 RECONSTRUCT, SPECTRA, MAPS = TORN
 TIMES = 15
 """How often a dock is opened and closed in a window, to see what each leaves behind."""
+FEW_TIMES = 5
+"""As often where it is not asked for with `-m slow`."""
 MOST_GROWTH = 200
 """Blocks of memory that a closed dock may leave behind: napari and vispy keep up to 120 of each."""
 TITLE_BAR = Counter({"PySide6.QtWidgets.QPushButton": 3, "PySide6.QtWidgets.QLabel": 1})
@@ -280,19 +282,18 @@ def no_collection() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "times"),
     [
-        pytest.param(SPECTRA, id="078-spectra", marks=pytest.mark.slow),
-        pytest.param(WORKSPACE, id="078-workspace"),
+        pytest.param(WORKSPACE, FEW_TIMES, id="078-workspace"),
         # Each takes half a minute; the workspace has most of their widgets.
-        pytest.param(RECONSTRUCT, id="078-reconstruction", marks=pytest.mark.slow),
-        pytest.param(ATTENTION, id="078-attention", marks=pytest.mark.slow),
-        pytest.param(MAPS, id="078-maps", marks=pytest.mark.slow),
-        pytest.param(METAMERS, id="078-metamers", marks=pytest.mark.slow),
+        *(
+            pytest.param(name, TIMES, id=f"078-{name.lower()}", marks=pytest.mark.slow)
+            for name in (SPECTRA, RECONSTRUCT, ATTENTION, MAPS, METAMERS)
+        ),
     ],
 )
 def test_bad_input_opened_and_closed_through_the_window(
-    window: napari.Viewer, qtbot: QtBot, name: str, monkeypatch: pytest.MonkeyPatch
+    window: napari.Viewer, qtbot: QtBot, name: str, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The network would be imported, and run once for all docks, while objects are counted.
     monkeypatch.setattr(metamers_dock, "estimated", flat)
@@ -331,15 +332,15 @@ def test_bad_input_opened_and_closed_through_the_window(
     docks: list[weakref.ref[Any]] = []
     ends: list[int] = []  # one for each dock that Qt has deleted
     before = count()
-    open_and_close(5)  # what is made once, as fonts and icons are
+    open_and_close(2)  # what is made once, as fonts and icons are
     objects, blocks = living(), sys.getallocatedblocks()
-    open_and_close(TIMES)
+    open_and_close(times)
     grown = sys.getallocatedblocks() - blocks
     assert count() == before
-    of_napari = Counter({kind: TIMES * number for kind, number in TITLE_BAR.items()})
+    of_napari = Counter({kind: times * number for kind, number in TITLE_BAR.items()})
 
     def nothing_is_left() -> None:
         assert living() - objects - of_napari == Counter()
 
     qtbot.waitUntil(nothing_is_left, timeout=20_000)
-    assert grown < TIMES * MOST_GROWTH
+    assert grown < times * MOST_GROWTH

@@ -50,7 +50,7 @@ def test_lack_of_memory_is_one_clear_error_and_the_next_run_works(
 def test_run_that_is_out_of_memory_starts_again_within_half_of_it_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reconstructor, photo = Reconstructor(small_model(), "cpu"), np.tile(PHOTO, (25, 40, 1))
+    reconstructor, photo = Reconstructor(small_model(), "cpu"), np.tile(PHOTO, (16, 25, 1))
     expected = reconstructor.reconstruct(photo).data
     run_out_of_memory(monkeypatch)
     cube = reconstructor.reconstruct(photo)

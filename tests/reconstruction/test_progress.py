@@ -25,7 +25,9 @@ def test_preparing_is_said_once_and_only_where_kernels_are_compiled(
     compilers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slow machine takes seconds to load them, each time."""
-    monkeypatch.setattr(native, "is_ready", lambda: time.sleep(1))
+    slow = [0.1]
+    monkeypatch.setattr(native, "is_ready", lambda: time.sleep(slow.pop() if slow else 0))
+    monkeypatch.setattr(setup, "PATIENCE", 0.01)
     monkeypatch.setattr(native, "_compilers", [Mock(poll=lambda: None)] * compilers)
     told: list[str] = []
     Reconstructor(small_model(), "cpu").warm_up(told.append)

@@ -375,16 +375,15 @@ def test_a_kept_kernel_needs_no_numba_and_is_not_taken_after_what_it_calls_has_c
 
 
 @needs_numba
-@pytest.mark.parametrize(
-    "damage", [lambda code: code[:-1], lambda code: code + b"0", lambda _: b""]
-)
 def test_a_damaged_kernel_is_compiled_again(
-    damage: Callable[[bytes], bytes], called: Callable[[int], tuple[str, str]], tmp_path: Path
+    called: Callable[[int], tuple[str, str]], tmp_path: Path
 ) -> None:
     called(1)
     (kept_file,) = (tmp_path / "kept").iterdir()
-    kept_file.write_bytes(damage(kept_file.read_bytes()))
-    assert called(1) == ("1", "True")
+    code = kept_file.read_bytes()
+    for damaged in (code[:-1], code + b"0", b""):
+        kept_file.write_bytes(damaged)
+        assert called(1) == ("1", "True")
     assert called(1) == ("1", "False")
 
 
