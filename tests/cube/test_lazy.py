@@ -109,7 +109,7 @@ def test_a_crop_a_range_of_wavelengths_and_an_array_of_xarray_read_nothing() -> 
 def test_all_numbers_are_refused_where_memory_is_too_little(
     in_three_orders: list[Lazy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lazy, "free_host_memory", lambda: 419)
+    monkeypatch.setattr("napari_mst.base.memory.free_host_memory", lambda: 419)
     with pytest.raises(OutOfMemory, match=r"420 bytes of free memory for 0\.img"):
         np.asarray(in_three_orders[0])
     assert in_three_orders[0][0, 0, 1] == 1

@@ -237,7 +237,7 @@ def test_a_pixel_outside_of_the_image_is_refused() -> None:
 
 
 def test_more_tokens_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("napari_mst.denoising.non_local_means.free_host_memory", lambda: 10_000)
+    monkeypatch.setattr("napari_mst.base.memory.free_host_memory", lambda: 10_000)
     with pytest.raises(OutOfMemory, match="of free memory for 238 tokens of 75 numbers"):
         nm.non_local_weights(IMAGE, 1, 1, 0.1, distance=None)
     with pytest.raises(OutOfMemory, match="of free memory for 14 x 17 pixels"):

@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as arrays
 from napari_mst import formats
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.cube import Provenance, SpectralCube, lazy
+from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.formats import (
     FORMATS,
@@ -243,7 +243,7 @@ def test_numbers_that_do_not_fit_into_the_free_memory_are_not_decompressed(
 ) -> None:
     path = make(tmp_path)
     read_cube(path)
-    monkeypatch.setattr(lazy, "free_host_memory", lambda: 50)
+    monkeypatch.setattr("napari_mst.base.memory.free_host_memory", lambda: 50)
     with pytest.raises(
         OutOfMemory, match=r"Expected \d+ bytes of free memory for .*, got 50\."
     ) as caught:

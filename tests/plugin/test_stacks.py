@@ -140,7 +140,7 @@ def test_pages_are_saved_with_their_numbers_and_picks(viewer: ViewerModel, tmp_p
 def test_pages_that_do_not_fit_into_memory_are_refused_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("napari_mst.cube.lazy.free_host_memory", lambda: 1000)
+    monkeypatch.setattr("napari_mst.base.memory.free_host_memory", lambda: 1000)
     request = order(ViewerModel())
     with pytest.raises(OutOfMemory, match=r"17856 bytes .* for the cubes of 3 pages, got 1000"):
         workspace.reconstruct_pages(request, Reports())

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from napari_mst.base.errors import OutOfMemory, shown
+
 # Of each kind of cgroup, two files and a line of `memory.stat`: limit, usage, reclaimable.
 _V2 = ("memory.max", "memory.current", "inactive_file")
 _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -33,6 +35,22 @@ def free_host_memory() -> int:
 
     of_machine = int(psutil.virtual_memory().available)
     return min([of_machine, *free_in_cgroups(Path("/"))])
+
+
+def check_room(
+    what: str,
+    needed: int,
+    advice: str = "Close other programs, or use a computer with more.",
+    *,
+    in_gigabytes: bool = False,
+) -> None:
+    """Refuse to take more bytes of memory than are free. Raises `OutOfMemory`."""
+    free = free_host_memory()
+    if needed > free:
+        needs, got = f"{needed} bytes", str(free)
+        if in_gigabytes:
+            needs, got = (f"{size / 1e9:.1f} GB" for size in (needed, free))
+        raise OutOfMemory(f"Expected {needs} of free memory for {shown(what)}, got {got}. {advice}")
 
 
 @functools.cache

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from napari_mst.base.arrays import Array
-from napari_mst.base.errors import OutOfMemory, shown
-from napari_mst.base.memory import free_host_memory
+from napari_mst.base.errors import OutOfMemory
+from napari_mst.base.memory import check_room, free_host_memory
 
 KEPT_BYTES = 2**29
 """Bytes of decoded tiles that are kept of one cube, unless a caller sets another limit."""
@@ -34,16 +34,6 @@ Numbers = Any
 
 Read = Callable[..., Array]
 """Gives the (b, h, w) numbers of three ranges, of bands, rows and columns: rising, not empty."""
-
-
-def check_room(what: str, needed: int) -> None:
-    """Refuse to take more bytes of memory than are free. Raises `OutOfMemory`."""
-    free = free_host_memory()
-    if needed > free:
-        raise OutOfMemory(
-            f"Expected {needed} bytes of free memory for {shown(what)}, got {free}. "
-            "Close other programs, or use a computer with more."
-        )
 
 
 def mapped(shape: tuple[int, ...], dtype: DTypeLike) -> Array:

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.base.arrays import Doubles, Mask
-from napari_mst.base.errors import DenoisingError, OutOfMemory, check_pixel
-from napari_mst.base.memory import free_host_memory
+from napari_mst.base.errors import DenoisingError, check_pixel
+from napari_mst.base.memory import check_room
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube.parts import plain_array
 from napari_mst.denoising.as_attention import attention, tokens
 from napari_mst.denoising.streaming import Filter, averaged, working_bytes
 
 _TOKEN_COPIES = 4  # of all tokens, while the weights of one pixel are computed
+_ADVICE = "Take a part of the image or a smaller distance."
 
 
 def non_local_means(  # noqa: PLR0913 (public, its options by name)
@@ -94,7 +95,8 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     using = _filter(h, patch, distance, sigma, pixels.shape)
     working = working_bytes(pixels.shape[2], len(pixels), len(values), using)
     # A float64 copy of the values, and the result.
-    _check_free(working + 16 * values.size, f"{_size(pixels)} pixels")
+    needed = working + 16 * values.size
+    check_room(f"{_size(pixels)} pixels", needed, _ADVICE, in_gigabytes=True)
     is_known = np.isfinite(pixels).all(axis=0) & np.isfinite(values).all(axis=0)
 
     def image_rows(start: int, stop: int) -> NDArray[np.generic]:
@@ -174,7 +176,8 @@ def non_local_weights(  # noqa: PLR0913 (public, its options by name)
     side = 2 * using.halo + 1
     count = min(side, height) * min(side, width)
     numbers = len(pixels) * using.patch**2
-    _check_free(8 * _TOKEN_COPIES * count * numbers, f"{count} tokens of {numbers} numbers")
+    needed = 8 * _TOKEN_COPIES * count * numbers
+    check_room(f"{count} tokens of {numbers} numbers", needed, _ADVICE, in_gigabytes=True)
     check_pixel(DenoisingError, row, column, (height, width))
     is_known = np.isfinite(pixels).all(axis=0)
     if not is_known[row, column]:
@@ -221,15 +224,6 @@ def _guided(value: ArrayLike, image: NDArray[np.generic]) -> NDArray[np.generic]
 def _size(planes: NDArray[np.generic]) -> str:
     _, height, width = planes.shape
     return f"{height} x {width}"
-
-
-def _check_free(needed: int, what: str) -> None:
-    free = free_host_memory()
-    if needed > free:
-        raise OutOfMemory(
-            f"Expected {needed / 1e9:.1f} GB of free memory for {what}, "
-            f"got {free / 1e9:.1f} GB. Take a part of the image or a smaller distance."
-        )
 
 
 def _pixel_weights(

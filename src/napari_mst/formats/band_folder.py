@@ -16,8 +16,8 @@ import numpy as np
 
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import CubeFileError, PhotoError, mismatch, shown
+from napari_mst.base.memory import check_room
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import check_room
 from napari_mst.formats.cube_record import Description, described_cube
 from napari_mst.formats.numbers import in_native_order
 

@@ -20,13 +20,8 @@ import numpy as np
 
 from napari_mst.base.arrays import Array, DType
 from napari_mst.base.errors import complete, mismatch
-from napari_mst.cube.lazy import (
-    KEPT_BYTES,
-    Lazy,
-    cached,
-    check_room,
-    cuts,
-)
+from napari_mst.base.memory import check_room
+from napari_mst.cube.lazy import KEPT_BYTES, Lazy, cached, cuts
 
 SKIPPED_BYTES = 2**15
 """Reading this many unwanted bytes takes about as long as another call to the system."""

@@ -28,9 +28,9 @@ from numpy.lib import format as npy
 
 from napari_mst.base.arrays import Array, DType
 from napari_mst.base.errors import check_regular, complete, mismatch
+from napari_mst.base.memory import check_room
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import check_room
 from napari_mst.cube.parts import with_tuples
 from napari_mst.formats.array_files import (
     NO_ANSWERS,

@@ -224,7 +224,7 @@ def test_bad_input_is_refused_in_one_sentence(case: str) -> None:
 
 
 def test_more_tokens_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "free_host_memory", lambda: 10**9)
+    monkeypatch.setattr("napari_mst.base.memory.free_host_memory", lambda: 10**9)
     attention = MultiHeadAttention(2, 1)
     with pytest.raises(OutOfMemory, match=r"Expected 4\.8 GB .* 20,000 tokens .*got 1\.0 GB"):
         attention(torch.zeros(1, 20_000, 2))

@@ -20,8 +20,9 @@ import numpy as np
 
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import ColourPhoto, CubeFileError, complete, mismatch, shown
+from napari_mst.base.memory import check_room
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import Lazy, Numbers, check_room
+from napari_mst.cube.lazy import Lazy, Numbers
 from napari_mst.formats.array_files import band_axis_of
 from napari_mst.formats.conventions import APPLIED, physical
 from napari_mst.formats.cube_record import CHANGED, IGNORED, Description, check, described_cube

@@ -23,10 +23,10 @@ import numpy as np
 from napari_mst.base import atomic_save
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import SaveError, complete, mismatch, shown
-from napari_mst.base.memory import keep_blocks
+from napari_mst.base.memory import check_room, keep_blocks
 from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
 from napari_mst.cube.layer import Stack
-from napari_mst.cube.lazy import Lazy, Numbers, cached, check_room
+from napari_mst.cube.lazy import Lazy, Numbers, cached
 from napari_mst.formats.array_files import (
     NO_ANSWERS,
     Answers,

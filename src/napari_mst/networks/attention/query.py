@@ -11,8 +11,8 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor
 
-from napari_mst.base.errors import AttentionError, ModelError, OutOfMemory
-from napari_mst.base.memory import free_host_memory
+from napari_mst.base.errors import AttentionError, ModelError
+from napari_mst.base.memory import check_room
 from napari_mst.networks.attention_spec import QueryWeights
 
 _CHECKED = 1 << 28  # bytes of scores below which the free memory is not looked up
@@ -102,11 +102,6 @@ def check_memory(scores: Sequence[int], dtype: torch.dtype) -> None:
         If the softmax of these scores needs more memory than is free.
     """
     needed = math.prod(scores) * dtype.itemsize * _COPIES
-    if needed < _CHECKED:
-        return
-    free = free_host_memory()
-    if needed > free:
-        raise OutOfMemory(
-            f"Expected {needed / 1e9:.1f} GB of free memory for {scores[-1]:,} tokens that attend "
-            f"to each other, got {free / 1e9:.1f} GB. Take a smaller image, or windows."
-        )
+    if needed >= _CHECKED:
+        what = f"{scores[-1]:,} tokens that attend to each other"
+        check_room(what, needed, "Take a smaller image, or windows.", in_gigabytes=True)

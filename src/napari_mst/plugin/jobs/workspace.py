@@ -19,11 +19,11 @@ from psygnal import Signal
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.base.errors import ModelError, NapariMstError, plain, shown
-from napari_mst.base.memory import free_host_memory
+from napari_mst.base.memory import check_room, free_host_memory
 from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.layer import Stack
-from napari_mst.cube.lazy import Lazy, check_room
+from napari_mst.cube.lazy import Lazy
 from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.task import Cancel, Reports, Start, Task, ignore
