@@ -1,10 +1,10 @@
-"""The ground of the house, which knows no cube and no photo.
+"""Shared foundations, independent of cubes and photos.
 
-`errors`       the errors that are raised on purpose, and checks that raise them
+`errors`       errors raised on purpose, and the checks that raise them
 `progress`     reports progress and cancels
-`memory`       how much memory is free
+`memory`       free memory, and the check that a task fits into it
 `arrays`       types of arrays
-`extensions`   packages of other people that add rows to our tables
+`extensions`   third-party packages that add rows to our tables
 `atomic_save`  files that are saved whole or not at all
-`sandbox`      functions that read untrusted files in a process of their own
+`sandbox`      untrusted files are decoded in a separate process
 """

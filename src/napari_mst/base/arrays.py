@@ -1,4 +1,4 @@
-"""Names for the arrays in signatures; the docstrings beside them say shapes and units."""
+"""Array types for signatures. Shapes and units are in the docstrings of the functions."""
 
 from dataclasses import fields
 from typing import Any
@@ -13,24 +13,24 @@ Singles = NDArray[np.float32]
 Floats = NDArray[np.floating]
 """Numbers in any precision."""
 Mask = NDArray[np.bool_]
-"""True in the elements that count."""
+"""True for each element that counts."""
 Indices = NDArray[np.intp]
-"""Places of elements in other arrays."""
+"""Positions of elements in another array."""
 Array = NDArray[Any]
 """Elements of any type."""
 DType = np.dtype[Any]
 """The type of the elements of an array."""
 Codes = NDArray[np.uint8]
-"""Numbers of 8 bits, as a photo or a picture in sRGB has them."""
+"""8-bit code values of a photo or of an sRGB picture."""
 Pixel = tuple[int, int]
 """Row and column of a pixel."""
 
 
 class Brief:
-    """A dataclass, made with `repr=False`, whose text is one line of at most 300 characters."""
+    """Gives a dataclass declared with `repr=False` a one-line repr of at most 300 characters."""
 
     def __repr__(self) -> str:
-        """The class and its fields, of an array the shape and type."""
+        """The class and its changed fields; an array is given as its shape and type."""
         every: Any = fields(self)  # type: ignore[arg-type]
         changed = [each for each in every if getattr(self, each.name) is not each.default]
         texts = [f"{each.name}={_brief(getattr(self, each.name))}" for each in changed]
@@ -46,7 +46,7 @@ def _brief(value: object) -> str:
 
 
 def doubles(numbers: ArrayLike) -> Doubles:
-    """*numbers* in double precision, themselves where they are."""
+    """*numbers* in double precision, without a copy if they already are."""
     return np.asarray(numbers, dtype=np.float64)
 
 
@@ -56,7 +56,7 @@ def singles(numbers: ArrayLike) -> Singles:
 
 
 def even_step(places: Doubles, most: float) -> float:
-    """The step between *places*; 0 where one lies more than *most* steps off an even axis."""
+    """The step of evenly spaced *places*; 0 if one lies more than *most* steps off an even axis."""
     if len(places) == 1:
         return 1.0
     step = float(np.diff(places).mean())

@@ -22,13 +22,13 @@ from napari_mst.base.errors import SaveError, shown
 LOCK_SECONDS = 30.0
 """Seconds that a save waits for another run that saves to the same name."""
 
-_FLUSHES = 8  # files of a folder that are made durable at a time: the disk takes them together
+_FLUSHES = 8  # files of a folder flushed at the same time: a disk writes them together
 
 
 def check_targets(
     targets: Sequence[Path], *, overwrite: bool = False, is_folder: bool = False
 ) -> None:
-    """Refuse, before any work is done, targets that could never be saved; nothing stays on disk.
+    """Refuse targets that could never be saved, before any work; nothing stays on disk.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def check_targets(
     with _explained(targets[-1]):
         for target in targets:
             _check_name(target, overwrite, is_folder)
-            # Only an attempt shows whether the folder can be written to and takes so long a name.
+            # Only an attempt shows whether the folder is writable and accepts a name this long.
             probe = _beside(_real(target), "try")
             probe.open("wb").close()
             probe.unlink(missing_ok=True)
@@ -52,9 +52,10 @@ def saving(
     overwrite: bool = False,
     is_ours: Callable[[Path], bool] | None = None,
 ) -> Iterator[list[Path]]:
-    """Temporary paths, one a target, to be written in the block.
+    """Yield one temporary path per target, for the block to write.
 
-    When it ends well, they become the targets: all, or none if anything fails on the way.
+    When the block ends without an error, all temporaries become the targets, or none of them if a
+    step fails.
 
     Parameters
     ----------
@@ -63,14 +64,14 @@ def saving(
     needed
         Bytes that will be written, checked against the free space first.
     is_ours
-        For a target that is a folder: then the temporary path is an empty folder. An old folder
-        that is not empty is only replaced where *is_ours* says so.
+        For a target that is a folder; the temporary path is then an empty folder. An old folder
+        that is not empty is replaced only if *is_ours* returns True for it.
 
     Raises
     ------
     SaveError
-        See `check_targets`; or if the disk is full, another run holds the lock, or anything fails
-        on the way. The old files are then intact and the temporaries are gone.
+        In the cases of `check_targets`, or if the disk is full, another run holds the lock, or a
+        step fails. The old files are then intact and the temporaries are gone.
     """
     is_folder = is_ours is not None
     with keeping(targets, needed, is_folder=is_folder) as files:
@@ -86,7 +87,7 @@ def saving(
         temporaries = [unfinished(file) for file in files]
         try:
             for file, temporary in zip(files, temporaries, strict=True):
-                # The file that is to be replaced may be private: nobody else may read this one.
+                # The old file may be private, so nobody else may read the new one either.
                 if is_folder:
                     temporary.mkdir(mode=0o700 if file.exists() else 0o777)
                 elif file.exists():
@@ -95,7 +96,7 @@ def saving(
             written = [file for temporary in temporaries for file in _files_in(temporary)]
             with ThreadPoolExecutor(_FLUSHES) as pool:
                 list(pool.map(_flush, written))
-            # Access comes last: until then nobody else may read what is being written.
+            # Permissions come last: nobody else may read a file that is still being written.
             for file, temporary in zip(files, temporaries, strict=True):
                 _keep_access_within(file, temporary)
             _commit(temporaries, files, is_folder)
@@ -107,14 +108,14 @@ def saving(
 def keeping(
     targets: Sequence[Path], needed: int = 0, *, is_folder: bool = False
 ) -> Iterator[list[Path]]:
-    """Keep the *targets* as they are in the block, where saves wait; yields the real files.
+    """Make saves to *targets* wait until the block ends; yields the real files.
 
-    An interrupted save of them is completed or undone first. *needed* bytes are named in errors.
+    An interrupted save to them is completed or undone first. Errors name the *needed* bytes.
 
     Raises
     ------
     SaveError
-        If another run holds the lock for long, or a target is no name of a file (or folder).
+        If another run holds the lock too long, or a target is no valid name of a file (or folder).
     """
     with _explained(targets[-1], needed):
         for target in targets:
@@ -132,22 +133,22 @@ def is_interrupted(targets: Sequence[Path]) -> bool:
 
 
 def unfinished(target: Path) -> Path:
-    """The temporary path at which `saving` has *target* written, for processes that write to it."""
+    """The temporary path of *target* during `saving`, for other processes that write to it."""
     return _beside(_real(target), "tmp")
 
 
 def recover(targets: Sequence[Path]) -> None:
-    """Finish or undo the renames of a killed save, and remove its rest; call under the lock."""
+    """Finish or undo the renames of a killed save, remove its leftovers; call under the lock."""
     *data, record = targets
     temporaries = [_beside(target, "tmp") for target in targets]
     backups = [_beside(target, "old") for target in targets]
-    # Renames begin with the old files, which step aside. A first save has none: its renames have
-    # begun once its data are no longer temporary.
+    # A save first renames the old files to backups. A save to a new name has no old files: there
+    # the renames have begun once the data files are no longer temporary.
     has_backup = any(path.exists() for path in backups)
     has_moved_data = bool(data) and not any(path.exists() for path in temporaries[:-1])
     if (has_backup or has_moved_data) and not record.exists():
-        # The new record is moved last: while it is there, so are all new data, here or in place.
-        # A folder may be half removed: only its backup is sure to be whole.
+        # The new record is moved last: while its temporary exists, all new data exist too, still
+        # temporary or in place. A folder may be half removed: only its backup is sure to be whole.
         sources = temporaries if data and temporaries[-1].exists() else backups
         for source, target in zip(sources, targets, strict=True):
             if source.exists():
@@ -156,12 +157,12 @@ def recover(targets: Sequence[Path]) -> None:
 
 
 def _commit(temporaries: Sequence[Path], targets: Sequence[Path], is_folder: bool) -> None:
-    """Move the temporaries into place; undone, in reverse, if a step fails."""
-    # A single file is replaced by one rename, and needs no backup.
+    """Move the temporaries into place; if a move fails, undo the others in reverse order."""
+    # One rename replaces a single file, which therefore needs no backup.
     has_backups = is_folder or len(targets) > 1
     old = [target for target in targets if has_backups and target.exists()]
     leaving = [(target, _beside(target, "old")) for target in old]
-    # The old record leaves first and the new one arrives last: none ever describes other data.
+    # The old record leaves first and the new one arrives last, so none describes other data.
     moves = [*reversed(leaving), *zip(temporaries, targets, strict=True)]
     done: list[tuple[Path, Path]] = []
     try:
@@ -179,7 +180,7 @@ def _commit(temporaries: Sequence[Path], targets: Sequence[Path], is_folder: boo
 
 
 def _real(target: Path) -> Path:
-    """The file that a symbolic link leads to, existing or not; else *target* itself."""
+    """The file that *target* leads to if it is a symbolic link, existing or not; else itself."""
     real = Path(os.path.realpath(target)) if target.is_symlink() else target
     if real.is_symlink():
         raise SaveError(
@@ -222,7 +223,7 @@ def _beside(target: Path, kind: str) -> Path:
 
 
 def _check_name(target: Path, overwrite: bool, is_folder: bool = False) -> None:
-    """Refuse a *target* that cannot be a new file, or folder where *is_folder*."""
+    """Refuse a *target* that cannot be a new file, or a new folder if *is_folder*."""
     if "\0" in str(target) or not target.name:
         raise SaveError(
             f"Expected a file name to save to, got {shown(target)!r}. Choose another name."
@@ -247,7 +248,7 @@ def _check_name(target: Path, overwrite: bool, is_folder: bool = False) -> None:
 
 
 def _check_space(target: Path, needed: int) -> None:
-    """Refuse to save *needed* bytes where there is no room for them and a twentieth more."""
+    """Refuse to save unless *needed* bytes and a twentieth more are free."""
     free = free_bytes(target)
     if free < needed + needed // 20:
         raise SaveError(
@@ -258,7 +259,7 @@ def _check_space(target: Path, needed: int) -> None:
 
 @contextmanager
 def _explained(target: Path, needed: int = 0) -> Iterator[None]:
-    """Turn an `OSError` into a `SaveError` that gives the needed and the free space."""
+    """Turn an `OSError` into a `SaveError` that names the needed and the free space."""
     try:
         yield
     except SaveError:
@@ -285,7 +286,7 @@ def _explanation(target: Path, needed: int, error: OSError) -> str:
 
 
 def free_bytes(target: Path) -> int:
-    """Bytes that are free on the disk of *target*."""
+    """Free bytes on the disk of *target*."""
     return shutil.disk_usage(target.parent).free
 
 
@@ -293,7 +294,7 @@ def free_bytes(target: Path) -> int:
 def _locked(target: Path) -> Iterator[None]:
     """Hold the lock file of *target*, and remove it at the end.
 
-    Another run that waits for it takes a new one: filelock >= 3.31 detects a removed file.
+    A run that waits for the lock then creates a new file: filelock >= 3.31 detects the removal.
     """
     from filelock import FileLock, Timeout
 
@@ -313,7 +314,7 @@ def _locked(target: Path) -> Iterator[None]:
 
 
 def _flush(path: Path) -> None:
-    """Make a file durable, or the renames in a folder: Windows has no such call and needs none."""
+    """Flush a file, or the renames in a folder, to disk. Windows needs no call for a folder."""
     is_folder = path.is_dir()
     if is_folder and os.name == "nt":
         return
@@ -327,7 +328,7 @@ def _flush(path: Path) -> None:
 def _discard(paths: Iterable[Path]) -> None:
     for path in paths:
         with suppress(OSError):
-            # A folder that a save was to replace, or that it has not finished.
+            # A folder is one that a save replaced, or did not finish.
             if path.is_dir():
                 shutil.rmtree(path)
             else:

@@ -1,7 +1,7 @@
-"""The errors that a caller may catch, one warning, and the sentences in which they name a file.
+"""The errors that a caller may catch, one warning, and the sentences in their messages.
 
-Names of files and layers may hold characters that a terminal takes for commands (ECMA-48): they can
-retitle a window, hide text, or type into some terminals. `harmless` replaces them.
+Names of files and layers may contain control characters (ECMA-48). These can retitle the window of
+a terminal, hide text, or type into some terminals, so `harmless` replaces them.
 """
 
 import errno
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-# Control characters but tabs and line ends. And halves of characters (surrogates), in which Python
-# keeps bytes of odd file names.
+# Control characters other than tabs and line ends, and surrogates, with which Python represents
+# bytes of file names that are not valid text.
 _COMMANDS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def harmless(text: str) -> str:
-    """*text*, with a question mark for every character that a terminal takes for a command."""
+    """*text* with a question mark in place of every control character."""
     return _COMMANDS.sub("?", text)
 
 
@@ -62,7 +62,7 @@ class CubeFileError(NapariMstError, ValueError):
 
 
 class ColourPhoto(CubeFileError):
-    """A file that was to be read as a cube is a photo in colour."""
+    """The file to be read as a cube is a colour photo."""
 
 
 class ChoiceNeeded(CubeFileError):
@@ -88,7 +88,7 @@ class CheckpointError(NapariMstError, ValueError):
 
 
 class ModelError(NapariMstError, ValueError):
-    """A network or model was asked for with impossible parameters or an unknown name."""
+    """A network or model has an unknown name, or its parameters are impossible."""
 
 
 class AttentionError(NapariMstError, ValueError):
@@ -96,23 +96,23 @@ class AttentionError(NapariMstError, ValueError):
 
 
 class DenoisingError(NapariMstError, ValueError):
-    """An image cannot be denoised, or the numbers of a filter are impossible."""
+    """An image cannot be denoised, or the parameters of a filter are impossible."""
 
 
 class CameraError(NapariMstError, ValueError):
-    """A model lacks the camera or the illuminant of a photo, or there is no such camera."""
+    """A model lacks the camera or the illuminant of a photo, or a camera is unknown."""
 
 
 class DeviceError(NapariMstError, RuntimeError):
-    """The computing device that was asked for is not there, or was lost."""
+    """The requested computing device is missing, or was lost during the run."""
 
 
 class ClusterError(NapariMstError, RuntimeError):
-    """One of several processes that make a cube together has ended before the others."""
+    """One of several processes that compute a cube together ended before the others."""
 
 
 class OutOfMemory(NapariMstError, MemoryError):
-    """The run does not fit into the memory that it was given."""
+    """The run does not fit into the memory that it may use."""
 
 
 class Cancelled(NapariMstError, RuntimeError):
@@ -120,7 +120,7 @@ class Cancelled(NapariMstError, RuntimeError):
 
 
 class CurveWarning(UserWarning):
-    """A file of curves left something open; the text gives the assumption."""
+    """A curve file leaves something open; the text states what was assumed."""
 
 
 def shown(text: object, limit: int = 60) -> str:
@@ -132,7 +132,7 @@ def shown(text: object, limit: int = 60) -> str:
 
 
 def plain(error: Exception) -> str:
-    """The sentence of *error* as a window shows it: the need, the finding, the advice."""
+    """The message of *error* in the plain words of the window: need, finding and advice."""
     before, expected, rest = str(error).partition("Expected ")
     if not expected:
         return before
@@ -141,7 +141,7 @@ def plain(error: Exception) -> str:
 
 
 def refusal(check: Callable[..., object], *arguments: object) -> str:
-    """The sentence by which *check* refuses its *arguments*, in plain words; "" if it does not."""
+    """The message with which *check* refuses *arguments*, in plain words; "" if it accepts them."""
     try:
         check(*arguments)
     except NapariMstError as error:
@@ -156,17 +156,17 @@ def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:
 
 @contextmanager
 def complete(name: str, kind: str) -> Iterator[None]:
-    """Turn errors of libraries about damage, of any type, into one error about the file *name*."""
+    """Turn any error that a library raises about damage into one about the file *name*."""
     try:
         yield
     except NapariMstError:
         raise
     except Exception as error:
-        # Damage raises errors of the system without a number.
+        # Libraries report damage as an OSError without a number.
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno):
             raise unreadable(name, error) from error
         fault = shown(error, 80)
-        # That a codec is not installed stands only in the text of the error.
+        # Only the text of the error tells that a codec is not installed.
         is_codec = "imagecodecs" in str(error)
         advice = "Run: pip install imagecodecs" if is_codec else "Get the file again."
         raise mismatch(name, f"a complete {kind}", fault, advice) from error
@@ -175,7 +175,7 @@ def complete(name: str, kind: str) -> Iterator[None]:
 def check_regular(path: Path) -> None:
     """Refuse a pipe or a device, from which reading may never end. Raises `CubeFileError`."""
     try:
-        mode = path.stat().st_mode  # asked once, for a save may put another file here meanwhile
+        mode = path.stat().st_mode  # one call: a save may replace the file between two calls
     except (OSError, ValueError):
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -195,8 +195,8 @@ def check_pixel(error: type[NapariMstError], row: int, column: int, shape: tuple
 
 
 def unreadable(name: str, error: OSError | MemoryError) -> CubeFileError | OutOfMemory:
-    """The error to raise where the system cannot read the file *name*, or has no memory for it."""
-    # Python raises OSError, not MemoryError, where a memory map finds no room.
+    """The error about the file *name* that the system cannot read, or has no memory for."""
+    # Python raises OSError, not MemoryError, when a memory map does not fit.
     if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:
         text = f"Expected memory for {shown(name)}, got too little. Close other programs."
         return OutOfMemory(text)

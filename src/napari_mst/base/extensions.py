@@ -1,8 +1,8 @@
-"""Rows of our tables that other packages bring.
+"""Table rows that other packages add.
 
 A package names one of its modules in the entry-point group of a table: `napari_mst.networks`,
 `napari_mst.attention`, `napari_mst.formats` or `napari_mst.maps`. The module is imported as soon as
-the table is there, and adds its rows. Specification:
+the table exists, and adds its rows. Specification:
 https://packaging.python.org/specifications/entry-points.
 """
 
@@ -18,7 +18,7 @@ def load_extensions(table: str) -> None:
     for entry in _entry_points().select(group=f"napari_mst.{table}"):
         try:
             entry.load()
-        # A stranger's module fails in its own way, or ends the program.
+        # A third-party module may raise any error, or exit.
         except (Exception, SystemExit) as error:  # noqa: BLE001
             warnings.warn(
                 f"Expected the module {entry.value} to add rows to the {table} of napari-mst, got "

@@ -1,4 +1,4 @@
-"""Memory that is free on a machine, or within the container (cgroup) of this process; its lack.
+"""Free memory of the machine, or of the container (cgroup) of this process, and the lack of it.
 
 Files: https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files and
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_mst.base.errors import OutOfMemory, shown
 
-# Of each kind of cgroup, two files and a line of `memory.stat`: limit, usage, reclaimable.
+# Per version of cgroups: the files of limit and usage, and the `memory.stat` line of caches.
 _V2 = ("memory.max", "memory.current", "inactive_file")
 _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
@@ -26,11 +26,11 @@ _SIGNS = (
 )
 
 _LARGEST_BLOCK = 5 << 20
-"""Bytes: more than the largest block of most tiles of a run, and of chunks of files."""
+"""Bytes: larger than any block of most tiles of a run, and of most chunks of files."""
 
 
 def free_host_memory() -> int:
-    """Bytes of the computer's memory that are free and that the container of the process allows."""
+    """Free bytes of the computer's memory, as far as the container of this process allows them."""
     import psutil
 
     of_machine = int(psutil.virtual_memory().available)
@@ -55,13 +55,11 @@ def check_room(
 
 @functools.cache
 def keep_blocks() -> None:
-    """Have glibc keep the memory of blocks that are freed for those that come next.
+    """Have glibc reuse the memory of freed blocks instead of returning it to the system.
 
-    It keeps blocks as large as any freed so far, and twice as much in all.
-
-    It would give it back to the system otherwise, and up to a tenth of a run would go into getting
-    it again, and half of the time of reading a file chunk by chunk. (Its M_MMAP_THRESHOLD and
-    M_TRIM_THRESHOLD refine to the largest block that was freed, see mallopt(3).)
+    Requesting it anew takes up to a tenth of a run, and half of the time of reading a file chunk
+    by chunk. Freeing one large block raises M_MMAP_THRESHOLD to its size and M_TRIM_THRESHOLD to
+    twice that, see mallopt(3): glibc then keeps all smaller blocks.
     """
     np.empty(_LARGEST_BLOCK, np.uint8)
 
@@ -72,9 +70,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def free_in_cgroups(root: Path) -> Iterator[int]:
-    """Bytes that each cgroup of this process, and each parent, still allows.
+    """Yield the bytes that each cgroup of this process, and each parent cgroup, still allows.
 
-    psutil knows nothing of them.
+    psutil ignores cgroups.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -100,7 +98,7 @@ def _free_in_cgroup(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
     try:
         lines = (folder / "memory.stat").read_text().splitlines()
         statistics = dict(line.split() for line in lines)
-        # The kernel counts cached files as used, and frees them on demand.
+        # The kernel counts cached files as used, but frees them on demand.
         kept = int(statistics.get(reclaimable, 0))
         used = int((folder / usage).read_text()) - kept
         yield max(int((folder / limit).read_text()) - used, 0)

@@ -1,4 +1,4 @@
-"""The progress of a long computation: it reports the share done, and stops when it is cancelled."""
+"""Progress of a long computation: reports the share done, and stops the work on a cancel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ IsCancelled = Callable[[], bool]
 class Progress:
     """Follows a long computation, and can cancel it.
 
-    Every long function takes one as *progress*; a plain function of the share that is done will do
-    where nothing is to be cancelled.
+    Every long function takes one as *progress*. A plain function of the share done is enough where
+    nothing needs to be cancelled.
 
     Attributes
     ----------
     report
         Called with the share of the work that is done, 0-1.
     is_cancelled
-        Asked as often as *report* is called. Once it returns True the computation ends with
-        `Cancelled`, and nothing of it remains.
+        Called as often as *report*. Once it returns True, the computation ends with `Cancelled` and
+        leaves nothing behind.
 
     Notes
     -----
@@ -65,19 +65,19 @@ class Progress:
             self.report(min(share, 1.0))
 
     def part(self, start: float, stop: float) -> "Progress":
-        """Return the progress of the part from *start* to *stop*, which are shares of the whole."""
+        """Return the progress of the part from *start* to *stop*, two shares of the whole."""
         report = self.report
         if report is None:
             return self  # a cancel is the same for all parts
         return Progress(lambda share: report(start + share * (stop - start)), self.is_cancelled)
 
     def step(self, index: int, count: int) -> "Progress":
-        """Return the progress of one of *count* equal parts, which are counted from 0."""
+        """Return the progress of part *index*, counted from 0, of *count* equal parts."""
         return self.part(index / count, (index + 1) / count)
 
 
 NO_PROGRESS = Progress()
-"""Reports to nobody, and is never cancelled."""
+"""Reports nothing, and is never cancelled."""
 
 ProgressLike = Progress | ReportShare | None
 """The progress that a long function takes: a `Progress`, a function of the share done, or none."""

@@ -1,16 +1,16 @@
-"""Decoding the files of strangers in a separate process, which has limits of memory and time.
+"""Untrusted files are decoded in a separate process with limits on memory and time.
 
-Libraries in C crash on some damaged files, and allocate whatever size a file declares. Here the
-file is refused, and nothing else happens. `stream` starts the process, as `python -m
+C libraries crash on some damaged files, and allocate whatever size a file declares. In the sandbox
+such a file is refused, and the caller goes on. `stream` starts the process as `python -m
 napari_mst.base.sandbox FUNCTION FILE OPTIONS`. The process calls the function with the path of the
-file and the options, and writes one line of JSON to standard output for each result, then its
-numbers, and "null" after the last.
+file and the options. For each result it writes one line of JSON and then the numbers to standard
+output, and "null" after the last result.
 
-MAT-files, RAW photos, HEIC and videos are decoded so: HDF5, scipy, LibRaw, libheif and FFmpeg take
-whole languages of structures from a file. Pillow, imagecodecs and LittleCMS stay in the process of
-the caller: they get pixels of a size that was checked, and a separate process costs each photo 0.2
-s of a processor, more than most photos take to decode. Pillow is asked only for formats that start
-no other program and refer to no other file (`photo.files.FORMATS`).
+MAT-files, RAW photos, HEIC and videos are decoded here, because HDF5, scipy, LibRaw, libheif and
+FFmpeg interpret complex structures of a file. Pillow, imagecodecs and LittleCMS run in the caller's
+process: the size of their images is checked beforehand, and a separate process would cost 0.2 s of
+processor time per photo, more than most photos take to decode. Pillow may open only formats that
+start no other program and refer to no other file (`photo.files.FORMATS`).
 """
 
 import json
@@ -34,27 +34,27 @@ from napari_mst.base.errors import ChoiceNeeded, NapariMstError, OutOfMemory
 
 SECONDS = 30.0
 """Time that a decoder may take for any file, however small."""
-# The least speed of decoding that is waited for, beyond the first seconds: a RAW photo of 24
-# megapixels is decoded at 4 to 8 MiB a second by one core.
+# The slowest decoding allowed after the first seconds. One core decodes a 24-megapixel RAW photo at
+# 4 to 8 MiB a second.
 _BYTES_PER_SECOND = 2**19
 _COMPLAINT_BYTES = 2**20
-# Each reserves memory, and the process has little.
+# Each thread reserves memory, and the process has little.
 _THREADS = 8
-# How Python and the system say that a process had no memory to start in.
+# Messages of Python and the system when a process has too little memory to start.
 _NO_MEMORY = re.compile(b"MemoryError|Cannot allocate memory|failed to map|can't start new thread")
 
 ROOM_BYTES = 768 * 2**20
-"""Room for Python, the libraries and their needs beside the numbers."""
+"""Memory for Python, the libraries and their buffers, on top of the numbers."""
 
 SandboxAnswer = tuple[Mapping[str, Any], Iterable[Array]]
 """The result of a decoder: a description for JSON, and contiguous arrays of numbers.
 
-The description has the `shape` and the `dtype` of the numbers. Where it has their `offset` in the
-file, and their `order` ("F" or "C"), they are mapped and not sent.
+The description has the `shape` and the `dtype` of the numbers. If it also has their `offset` in the
+file and their `order` ("F" or "C"), the numbers are mapped from the file instead of sent.
 """
 
 Refusal = Callable[[str, str], Exception]
-"""Makes the error about a file from the finding and the advice."""
+"""Builds the error about a file from the finding and the advice."""
 
 
 def decoded(
@@ -70,14 +70,14 @@ def stream(
 ) -> Generator[tuple[dict[str, Any], Array]]:
     """Yield the results of a process that calls *function* with the file at *path* and *options*.
 
-    The process is ended if a result takes longer than a time that grows with the file.
+    The process is killed if a result takes too long; the time allowed grows with the file.
 
     Parameters
     ----------
     function
         `module:name`; it returns a `SandboxAnswer`, or yields several.
     options
-        Values that JSON knows.
+        Values that JSON can represent.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def stream(
     MemoryError
         If it had too little memory.
     """
-    # -P: a file in the working folder that is called like a module must not be run.
+    # -P: a file in the working folder with the name of a module must not be run.
     target = [function, str(path.absolute()), json.dumps(options)]
     command = [sys.executable, "-P", "-m", "napari_mst.base.sandbox", *target]
     environment = {
@@ -117,7 +117,7 @@ def stream(
                 clock = threading.Timer(seconds, end)
                 clock.start()
                 facts = _description(output.readline())
-                # The libraries have read all numbers of this result.
+                # The libraries are done with this result: only sending it remains.
                 clock.cancel()
                 if facts is None:
                     return
@@ -140,9 +140,9 @@ def stream(
 
 
 def _description(line: bytes) -> dict[str, Any] | None:
-    """The *line* that the process writes, None after the last; its error is raised.
+    """The result that a *line* of the process describes; None after the last result.
 
-    `EOFError` if there is no line.
+    Raises the error that the line reports, or `EOFError` if there is no line.
     """
     if not line.endswith(b"\n"):
         raise EOFError
@@ -160,7 +160,7 @@ def _description(line: bytes) -> dict[str, Any] | None:
 
 
 def _numbers(output: IO[bytes], facts: Mapping[str, Any]) -> Array:
-    """The numbers that the process sends after the line. Raises `EOFError` if there are too few."""
+    """The numbers that the process sends after a line. Raises `EOFError` if there are too few."""
     data = np.empty(facts["shape"], facts["dtype"])
     view = data.reshape(-1).view(np.uint8).data
     done = 0
@@ -174,7 +174,7 @@ def _numbers(output: IO[bytes], facts: Mapping[str, Any]) -> Array:
 
 def _is_short_of_memory(status: int, complaints: IO[bytes]) -> bool:
     """True if a process that ended with *status* was killed, or had too little memory to start."""
-    # Linux kills a process of a machine without memory by the signal that nothing catches.
+    # A machine that runs out of memory kills the process with SIGKILL, which nothing catches.
     if os.name != "nt" and status == -signal.SIGKILL:
         return True
     complaints.seek(0)
@@ -182,9 +182,9 @@ def _is_short_of_memory(status: int, complaints: IO[bytes]) -> bool:
 
 
 def limit_memory(room: int) -> None:
-    """Let this process have *room* more bytes of memory, where the system has such limits.
+    """Limit this process to *room* more bytes of memory, where the system supports it.
 
-    Windows has none. macOS has them and refuses to set them (ValueError,
+    Windows has no such limit. macOS has one but refuses to set it (ValueError,
     https://github.com/python/cpython/issues/78783).
     """
     with suppress(ImportError, ValueError):
@@ -194,16 +194,16 @@ def limit_memory(room: int) -> None:
 
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         limit = psutil.Process().memory_info().vms + room
-        # Nobody may raise a limit above the hard one that the machine's owner has set.
+        # The hard limit, set by the machine's owner, may not be exceeded.
         if hard != resource.RLIM_INFINITY:
             limit = min(limit, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def is_limited_from_outside() -> bool:
-    """True if this process has all the memory that it may have: then the machine has no more.
+    """True if only the machine's owner limits the memory of this process, so that no more exists.
 
-    False if `limit_memory` refused a request beyond the size of the file.
+    False if `limit_memory` set a lower limit, by the size of the file.
     """
     with suppress(ImportError):
         import resource
@@ -220,7 +220,7 @@ def answers(function: str, path: Path, options: Sequence[Any]) -> Iterator[Sandb
         found = getattr(import_module(module), name)(path, *options)
         yield from [found] if isinstance(found, tuple) else found
     except ChoiceNeeded as error:
-        # JSON would make texts of the choices, which may be numbers, if they were keys.
+        # The choices may be numbers, which JSON would turn into text if they were keys.
         choices = list(error.choices.items())
         yield {"error": str(error), "option": error.option, "choices": choices}, ()
     except MemoryError as error:
@@ -230,9 +230,9 @@ def answers(function: str, path: Path, options: Sequence[Any]) -> Iterator[Sandb
 
 
 def main(function: str, path: str, options: str) -> None:
-    """Write the results to standard output."""
+    """Write the results of *function* to standard output."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Output of a library must not come between the line and the numbers.
+    # Text that a library prints must not come between a line and its numbers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line, numbers in answers(function, Path(path), json.loads(options)):
         out.write(json.dumps(line).encode() + b"\n")
