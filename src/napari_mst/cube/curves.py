@@ -222,6 +222,11 @@ def axis(
     return np.array([scaled(text, power or 0) for text in texts]), NANOMETRES, notes
 
 
+def extent(wavelengths: Doubles, unit: str) -> str:
+    """The range of *wavelengths* and their *unit*, for a message."""
+    return f"{wavelengths.min():g}-{wavelengths.max():g} {shown(unit, 20)}"
+
+
 def power_of(unit: str) -> int | None:
     """The power of ten that takes *unit*, in any spelling, to nm; None if it is not a length."""
     return _POWERS.get(unit.strip().lower().translate(_MICRO))

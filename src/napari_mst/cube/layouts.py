@@ -35,9 +35,24 @@ Raises `CubeFileError` if they can be read in two ways.
 """
 
 
+def padded(cells: Sequence[str], width: int) -> list[str]:
+    """The first *width* of *cells*, which may lack blank ones at their end."""
+    return [*cells, *[""] * (width - len(cells))][:width]
+
+
+def number_in(cell: str, line: int, name: str, place: str) -> float:
+    """The number in a *cell*, NaN if it is blank. Raises `CubeFileError` about the file *name*."""
+    value = value_of(cell)
+    if value is None:
+        fault, advice = repr(shown(cell, 30)), f"Keep one spectrum a {place}."
+        raise mismatch(name, f"numbers in row {line}", fault, advice)
+    return value
+
+
 def first_numeric(rows: Sequence[TableRow]) -> int | None:
     """The first row of a wavelength, then numbers and blanks."""
-    return next((at for at, (_, cells) in enumerate(rows) if _starts(cells)), None)
+    starts = (at for at, (_, cells) in enumerate(rows) if _is_numeric(cells) and cells[0].strip())
+    return next(starts, None)
 
 
 def without_text_below(rows: Sequence[TableRow]) -> tuple[list[TableRow], list[str]]:
@@ -98,8 +113,8 @@ def pairs(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
     width = max(len(cells) for _, cells in body)
     if width < 4 or width % 2 or not all(_is_numeric(cells) for _, cells in body):
         return None
-    body = [(line, cells + [""] * (width - len(cells))) for line, cells in body]
-    titles = [cells + [""] * (width - len(cells)) for _, cells in above if len(cells) <= width]
+    body = [(line, padded(cells, width)) for line, cells in body]
+    titles = [padded(cells, width) for _, cells in above if len(cells) <= width]
     title = titles[-1] if titles else [""] * width
     said = [bool(_OF_PAIRS.search(cell.strip())) for cell in title]
     is_said = all(said[::2]) and not any(said[1::2])
@@ -149,16 +164,8 @@ def unit_word(heading: str) -> str:
         return match[1].strip()
     # Without brackets, a word counts only if it is a unit.
     word = (match[2] or "") if match is not None else heading
-    return word if _is_unit(word) else ""
-
-
-def _is_unit(word: str) -> bool:
-    is_length = power_of(word) is not None or word.lower() == BAND_INDEX
-    return is_length or WAVENUMBER.fullmatch(word) is not None
-
-
-def _starts(cells: Sequence[str]) -> bool:
-    return len(cells) > 1 and cells[0].strip() != "" and _is_numeric(cells)
+    is_known = power_of(word) is not None or word.lower() == BAND_INDEX
+    return word if is_known or WAVENUMBER.fullmatch(word) else ""
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
@@ -252,20 +259,16 @@ def _filled(rows: Sequence[TableRow], run: range) -> list[TableRow]:
 
 def _column(body: Sequence[TableRow], place: int, name: str) -> list[str]:
     """The cells of a column of numbers; blanks at the ends of rows may be missing."""
-    cells = []
-    for line, row in body:
-        cell = row[place] if place < len(row) else ""
-        if value_of(cell) is None:
-            fault = repr(shown(cell, 30))
-            raise mismatch(name, f"numbers in row {line}", fault, "Keep one spectrum a row.")
-        cells.append(cell)
-    return cells
+    cells = [(line, row[place] if place < len(row) else "") for line, row in body]
+    for line, cell in cells:
+        number_in(cell, line, name, "row")
+    return [cell for _, cell in cells]
 
 
 def _sample_names(title: Sequence[str], body: Sequence[TableRow], run: range) -> list[str]:
     """A name for each row of *body*, from a column beside the *run* that has one for each."""
     width = max(len(cells) for _, cells in body)
-    named = [*title, *[""] * (width - len(title))]
+    named = padded(title, width)
     beside = [place for place in range(width) if place not in run]
     columns = {
         place: [cells[place].strip() if place < len(cells) else "" for _, cells in body]

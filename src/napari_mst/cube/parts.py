@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from napari_mst.base.arrays import Array, Doubles, doubles
 from napari_mst.base.errors import CubeError, shown
-from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
+from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, extent
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.provenance import Provenance
@@ -173,11 +173,8 @@ class PlainCube:
         return int(np.abs(self.wavelengths - wavelength).argmin())
 
     def _axis_text(self) -> str:
-        if self.unit == BAND_INDEX:
-            return "no wavelengths"
-        low = self.wavelengths.min()
-        high = self.wavelengths.max()
-        return f"{low:g}-{high:g} {shown(self.unit, 20)}"
+        has_none = self.unit == BAND_INDEX
+        return "no wavelengths" if has_none else extent(self.wavelengths, self.unit)
 
     def _band_at(self, wavelength: float) -> int:
         if not self.wavelengths.min() <= wavelength <= self.wavelengths.max():

@@ -18,7 +18,7 @@ from napari_mst.base.arrays import Array, Codes, Singles, doubles, singles
 from napari_mst.base.errors import CubeError, shown
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.cube.curves import NANOMETRES
+from napari_mst.cube.curves import NANOMETRES, extent
 from napari_mst.cube.gaps import good_bands, known
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
 from napari_mst.cube.lazy import planes_of, sample_of
@@ -168,12 +168,11 @@ def _named_bands(cube: PlainCube) -> list[int] | None:
 
 
 def _of_wavelengths(cube: PlainCube, wavelengths: Sequence[float]) -> Recipe:
-    at = doubles(wavelengths)
-    low, high = cube.wavelengths.min(), cube.wavelengths.max()
-    if at.shape != (3,) or not ((at >= low) & (at <= high)).all():
+    at, of_cube = doubles(wavelengths), cube.wavelengths
+    if at.shape != (3,) or not ((at >= of_cube.min()) & (at <= of_cube.max())).all():
         given = ", ".join(f"{wavelength:g}" for wavelength in at.ravel()[:4])
         raise CubeError(
-            f"Expected three wavelengths within {low:g}-{high:g} {shown(cube.unit, 20)}, red "
+            f"Expected three wavelengths within {extent(of_cube, cube.unit)}, red "
             f"first, got {given}. Choose some that the cube has."
         )
     return _of_bands(cube, [cube.nearest_band(colour) for colour in at])
@@ -193,11 +192,9 @@ def _of_bands(cube: PlainCube, bands: Sequence[int]) -> Recipe:
 def _seen(cube: PlainCube, light: Light, is_chromatically_adapted: bool) -> Recipe:
     """Linear sRGB of reflectance 0-1 under *light*."""
     if not has_colour(cube):
-        low = cube.wavelengths.min()
-        high = cube.wavelengths.max()
         raise CubeError(
-            f"Expected wavelengths that cover {VISIBLE[0]:g}-{VISIBLE[1]:g} nm for a colour, "
-            f"got {low:g}-{high:g} {shown(cube.unit, 20)}. Make a composite of bands instead."
+            f"Expected wavelengths that cover {VISIBLE[0]:g}-{VISIBLE[1]:g} nm for a colour, got "
+            f"{extent(cube.wavelengths, cube.unit)}. Make a composite of bands instead."
         )
     good = good_bands(cube)
     weights = colour_weights(

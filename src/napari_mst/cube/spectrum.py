@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from napari_mst.base.arrays import Array, Doubles
 from napari_mst.base.errors import SpectrumError, shown
-from napari_mst.cube.curves import NANOMETRES
+from napari_mst.cube.curves import NANOMETRES, extent
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.showing import new_figure
 
@@ -136,8 +136,7 @@ class Spectrum:
 
     def __repr__(self) -> str:
         """One line: name, number of values, wavelengths and range."""
-        low, high = self.wavelengths.min(), self.wavelengths.max()
-        facts = [f"{len(self.values)} values", f"{low:g}-{high:g} {shown(self.unit, 20)}"]
+        facts = [f"{len(self.values)} values", extent(self.wavelengths, self.unit)]
         if self.spread:
             facts.append(shown(self.spread, 40))
         return f"<Spectrum {shown(self.name or 'without a name', 40)}: {', '.join(facts)}>"

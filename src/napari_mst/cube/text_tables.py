@@ -13,7 +13,14 @@ import numpy as np
 
 from napari_mst.base.errors import mismatch, shown
 from napari_mst.cube.curves import AXIS, Curves, TableRow, axis, plain, value_of
-from napari_mst.cube.layouts import LAYOUTS, first_numeric, unit_word, without_text_below
+from napari_mst.cube.layouts import (
+    LAYOUTS,
+    first_numeric,
+    number_in,
+    padded,
+    unit_word,
+    without_text_below,
+)
 from napari_mst.cube.spectrometers import as_table
 
 MAX_COLUMNS = 50_000
@@ -45,7 +52,9 @@ def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> 
     text = as_table(text, name)
     comments, heading, names, body, notes = _split(text, name, columns)
     is_own = "curve" in comments
-    numbers = np.array([_numbers(row, name) for row in body]).T
+    numbers = np.array(
+        [[number_in(cell, line, name, "column") for cell in cells] for line, cells in body]
+    ).T
     has = np.array([[cell.strip() != "" for cell in cells] for _, cells in body]).T
     records = []
     for column in range(1, len(numbers)):
@@ -96,8 +105,9 @@ def _split(
     if "curve" not in records:
         found = (layout(rows, name) for layout in LAYOUTS)
         rows = next((table for table in found if table is not None), rows)
+    start = first_numeric(rows)
     # Where no row holds numbers, the second row shows best what is wrong.
-    start = first_numeric(rows) or (0 if first_numeric(rows) == 0 else 1)
+    start = 1 if start is None else start
     above = [cells for _, cells in rows[:start]]
     title = [[], *spoken, *above][-1]
     heading = "\n".join(" ".join(row) for row in [*comments, *above])
@@ -111,7 +121,7 @@ def _split(
     if width == 3 and not names[0] and "standard deviation" in heading.lower():
         notes = [*notes, "Its standard deviations were left out."]
         width, names = 2, ["", " ".join(title)]
-    body = [(line, _padded(cells, width)) for line, cells in body]
+    body = [(line, padded(cells, width)) for line, cells in body]
     return records, heading, names, body, notes
 
 
@@ -166,29 +176,11 @@ def _names(title: list[str], width: int, mark: str) -> list[str]:
     # Any line is cells between blanks, so the first one has to speak of wavelengths.
     is_row = mark != " " and len(title) == width
     if title and len(title) <= width and (is_row or AXIS.search(title[0])):
-        return _padded(title, width)
-    return _padded(["", " ".join(title) if width == 2 else ""], width)
-
-
-def _numbers(row: TableRow, name: str) -> list[float]:
-    """The numbers of a row; NaN for a blank cell."""
-    line, cells = row
-    values = []
-    for cell in cells:
-        value = value_of(cell)
-        if value is None:
-            fault = repr(shown(cell, 30))
-            raise mismatch(name, f"numbers in row {line}", fault, "Keep one spectrum a column.")
-        values.append(value)
-    return values
+        return padded(title, width)
+    return padded(["", " ".join(title) if width == 2 else ""], width)
 
 
 def _trimmed(cells: list[str]) -> list[str]:
     """*cells* without blank cells at the end."""
     last = max(at for at, cell in enumerate(cells) if cell.strip())
     return cells[: last + 1]
-
-
-def _padded(cells: list[str], width: int) -> list[str]:
-    """*width* cells: a row may lack the blank ones at its end."""
-    return (cells + [""] * (width - len(cells)))[:width]
