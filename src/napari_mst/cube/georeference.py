@@ -240,13 +240,12 @@ class Georeference:
             else:
                 last_rows = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
                 tags[TRANSFORMATION] = ("d", (a, b, 0.0, c, d, e, 0.0, f, *last_rows))
-        if self.directory:
-            tags[KEY_DIRECTORY] = ("H", self.directory)
-        if self.doubles:
-            tags[KEY_DOUBLES] = ("d", self.doubles)
-        if self.text:
-            tags[KEY_TEXT] = ("s", self.text)
-        return tags
+        keys = {
+            KEY_DIRECTORY: ("H", self.directory),
+            KEY_DOUBLES: ("d", self.doubles),
+            KEY_TEXT: ("s", self.text),
+        }
+        return tags | {code: tag for code, tag in keys.items() if tag[1]}
 
     def to_json(self) -> str:
         """One line of JSON without the empty fields."""

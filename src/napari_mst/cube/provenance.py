@@ -195,21 +195,18 @@ class Provenance(Brief):
 
     def cropped(self, rows: slice, columns: slice) -> "Provenance":
         """The history of the cube cut to *rows* and *columns*."""
-        text = f"{rows.start}:{rows.stop},{columns.start}:{columns.stop}"
         cropped = self.with_cut(
             f"rows {rows.start}:{rows.stop}, columns {columns.start}:{columns.stop}"
         )
-        # A pixel of a preview is several of the photo: the region stays the one that was averaged.
-        if self.is_preview:
-            return cropped
         bounds = region_bounds(self.region)
-        if bounds is not None:
-            top, _, left, _ = bounds
-            down = f"{top + rows.start}:{top + rows.stop}"
-            text = f"{down},{left + columns.start}:{left + columns.stop}"
-        elif self.region:  # from a file of another program
-            text = self.region
-        return replace(cropped, region=text)
+        is_foreign = self.region and bounds is None  # written by another program
+        # A pixel of a preview is several of the photo: the region stays the one that was averaged.
+        if self.is_preview or is_foreign:
+            return cropped
+        top, _, left, _ = bounds or (0, 0, 0, 0)
+        down = f"{top + rows.start}:{top + rows.stop}"
+        across = f"{left + columns.start}:{left + columns.stop}"
+        return replace(cropped, region=f"{down},{across}")
 
 
 def region_bounds(region: str) -> tuple[int, int, int, int] | None:

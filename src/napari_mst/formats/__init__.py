@@ -311,8 +311,8 @@ def _options_of(form: Format, answers: Answers, given: dict[str, Any]) -> dict[s
         given["answers"] = answers
     else:
         given |= answers._asdict()
-        unknown = [name for name in ("variable", "band_axis") if given[name] is not None]
-        unknown = [name for name in unknown if name not in known]
+        names = {"variable", "band_axis"} - known
+        unknown = [name for name in sorted(names, reverse=True) if given[name] is not None]
         if unknown:
             raise CubeFileError(
                 f"Expected options of {form.title} files, got {', '.join(unknown)}. Leave them out."

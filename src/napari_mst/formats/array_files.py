@@ -247,7 +247,7 @@ def hyperspy_axes(axes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], d
     if is_image.count(False) != 1:
         return (), {}
     spectral = axes[is_image.index(False)]
-    names = tuple("" if mark else SPECTRAL for mark in is_image)
+    names = tuple("" if mark else "wavelength" for mark in is_image)
     unit = str(spectral.get("units", ""))
     if power_of(unit) is None or not {"offset", "scale", "size"} <= spectral.keys():
         return names, {}
@@ -256,8 +256,6 @@ def hyperspy_axes(axes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], d
     return names, {"wavelengths": at.tolist(), UNITS: unit}
 
 
-SPECTRAL = "wavelength"
-"""The name of an axis of bands."""
 UNITS = "wavelength_units"
 """The attribute of a cube that holds the unit of its wavelengths."""
 
@@ -269,10 +267,11 @@ def _axis_by_names(arrays: Arrays, array: StoredArray) -> int | None:
     for at, name in enumerate(array.axes):
         about = arrays[words[name]].attributes if name in words else {}
         standard = str(about.get("standard_name", ""))
+        is_spectral = name in SPECTRAL_NAMES or "wavelength" in name or name.endswith("bands")
         # Rows and columns of a microscope are in um, as wavelengths may be.
         if name in ROW_NAMES | COLUMN_NAMES or "projection" in standard or "itude" in standard:
             image.append(at)
-        elif standard in CF_NAMES or _is_length(about) or _is_spectral(name):
+        elif is_spectral or standard in CF_NAMES or _is_length(about):
             spectral.append(at)
     if len(spectral) == 1:
         return spectral[0]
@@ -284,10 +283,6 @@ def _is_length(attributes: Mapping[str, Any]) -> bool:
     """True if the unit in *attributes* is one of wavelengths, and not one of distances on earth."""
     power = power_of(str(attributes.get("units", "")))
     return power is not None and power < _METRES
-
-
-def _is_spectral(name: str) -> bool:
-    return name in SPECTRAL_NAMES or "wavelength" in name or name.endswith("bands")
 
 
 def _wavelengths(
@@ -427,10 +422,7 @@ def _length(shape: tuple[int, ...]) -> int:
 
     MATLAB has no vectors, only matrices with one row or one column.
     """
-    sizes = [size for size in shape if size != 1]
-    if not sizes:
-        return 1
-    return sizes[0] if len(sizes) == 1 else 0
+    return math.prod(shape) if sum(size != 1 for size in shape) < 2 else 0
 
 
 def _size(shape: tuple[int, ...]) -> str:

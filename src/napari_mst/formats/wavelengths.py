@@ -4,7 +4,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import numpy as np
 
@@ -138,10 +138,7 @@ def _from_names(names: Sequence[str], bands: int) -> tuple[Doubles, str, list[st
     matches = [match for name in names if (match := _IN_NAME.search(name.strip()))]
     if len(names) != bands or len(matches) != bands:
         return _indices(bands, "The file gives no wavelengths; bands are numbered.")
-    values = []
-    for match in matches:
-        text, unit = match.groups()
-        values.append(scaled(text, power_of(unit) or 0))
+    values = [scaled(match[1], power_of(match[2]) or 0) for match in matches]
     warning = AxisDoubt("The wavelengths were taken from the names of the bands.")
     return np.array(values), NANOMETRES, [warning]
 
@@ -179,20 +176,10 @@ def cell_text(cell: str) -> str:
 def percent_encode(text: str, reserved: str = "") -> str:
     """*text* as printable ASCII without braces, line breaks, outer spaces or *reserved* characters.
 
-    Outer spaces are encoded too, because readers of headers strip them.
+    Readers of headers strip outer spaces. `urllib.parse.unquote` is the inverse.
     """
     encoded = quote(text, safe="".join(set(_PLAIN) - set(reserved)), errors="replace")
-    # Readers of headers strip outer spaces.
-    if encoded.startswith(" "):
-        encoded = "%20" + encoded[1:]
-    if encoded.endswith(" "):
-        encoded = encoded[:-1] + "%20"
-    return encoded
-
-
-def percent_decode(text: str) -> str:
-    """The inverse of `percent_encode`."""
-    return unquote(text)
+    return re.sub(r"^ | \Z", "%20", encoded)
 
 
 def title_of(record: Mapping[str, str]) -> str:

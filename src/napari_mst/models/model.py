@@ -16,7 +16,6 @@ from napari_mst.base.errors import CheckpointError, ModelError, shown
 from napari_mst.base.memory import free_host_memory
 from napari_mst.models.cards import (
     IN_MEMORY,
-    MODELS,
     CardFields,
     ModelCard,
     card_to_metadata,
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
     from napari_mst.networks.measured import Reach
     from napari_mst.networks.module import Network
-
-DEFAULT = next(iter(MODELS))
 
 _ASSUMED_LINEAR = (
     "Nobody said if the network takes linear light or stored values: linear light is taken."

@@ -175,8 +175,8 @@ def _exported(network: Network, photo: Tensor, multiple: int) -> "ModelProto":
     for axis, name in ((2, "height"), (3, "width")):
         side = torch.export.Dim(name, min=2, max=1 << 16)
         sides[axis] = multiple * side if multiple > 1 else side
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # of the exporter about itself
+    # The exporter warns about itself.
+    with warnings.catch_warnings(action="ignore"), torch.no_grad():
         program: Any = torch.onnx.export(
             network,
             (photo,),

@@ -104,14 +104,11 @@ def check_layout(
     )
     faults = [f"{count} {name}" for count, name in counts if count]
     if faults:
-        first = ", ".join(_shortened(key) for key in (missing + unexpected + misshapen)[:5])
+        named = (missing + unexpected + misshapen)[:5]
+        first = ", ".join(key if len(key) <= 30 else f"{key[:12]}..{key[-16:]}" for key in named)
         raise CheckpointError(
             f"Expected the {len(expected)} tensors of {title}, got {', '.join(faults)}: {first}."
         )
-
-
-def _shortened(key: str) -> str:
-    return key if len(key) <= 30 else f"{key[:12]}..{key[-16:]}"
 
 
 def sha256_of(network: nn.Module) -> str:

@@ -12,7 +12,7 @@ import io
 import stat
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -286,12 +286,9 @@ def _head(path: Path) -> Iterator[tuple[tifffile.TiffPage | Image.Image, BinaryI
                 yield image, file
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> AbstractContextManager[None]:
     """Silence warnings of decoders; a note or an error says the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    return warnings.catch_warnings(action="ignore")
 
 
 def _is_tiff(file: BinaryIO) -> bool:

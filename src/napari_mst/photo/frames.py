@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
-from logging import LogRecord
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ import tifffile
 from napari_mst.base import sandbox
 from napari_mst.base.errors import NapariMstError, OutOfMemory, PhotoError, shown
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.planes import tifffile_log
 from napari_mst.photo.video import not_a_clip
 
 
@@ -75,23 +75,13 @@ def _damaged(name: str, fault: object) -> PhotoError:
 
 
 def _pages(clip: Path, name: str) -> Iterator[Frame | NapariMstError]:
-    logged: list[str] = []
-
-    def on_record(record: LogRecord) -> bool:
-        logged.append(record.getMessage())
-        return False
-
     # tifffile says only in its log that the pages end beyond the end of the file.
-    tifffile.logger().addFilter(on_record)
-    try:
-        with tifffile.TiffFile(clip) as tiff:
-            for number, page in enumerate(tiff.pages):
-                try:
-                    yield Frame(Photo.from_array(page.asarray(), name=f"{name} {number}"))
-                except Exception as error:  # noqa: BLE001 (decoders meet damage with all kinds)
-                    yield Frame(_damaged(f"{name} {number}", error))
-    finally:
-        tifffile.logger().removeFilter(on_record)
+    with tifffile_log() as logged, tifffile.TiffFile(clip) as tiff:
+        for number, page in enumerate(tiff.pages):
+            try:
+                yield Frame(Photo.from_array(page.asarray(), name=f"{name} {number}"))
+            except Exception as error:  # noqa: BLE001 (decoders meet damage with all kinds)
+                yield Frame(_damaged(f"{name} {number}", error))
     if any("page offset" in line for line in logged):
         yield _cut(clip)
 

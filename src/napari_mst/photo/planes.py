@@ -4,12 +4,32 @@ tifffile opens each file that the XML names, wherever it lies, and gives zeros f
 does not find. Source: OME-TIFF specification 2016-06.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
     from tifffile import TiffFile, TiffPageSeries
+
+
+@contextmanager
+def tifffile_log() -> Iterator[list[str]]:
+    """The messages that tifffile logs in the block; they are shown nowhere else."""
+    logged: list[str] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        logged.append(record.getMessage())
+        return False
+
+    logger = logging.getLogger("tifffile")
+    logger.addFilter(keep)
+    try:
+        yield logged
+    finally:
+        logger.removeFilter(keep)
 
 
 def whole_series(tif: "TiffFile") -> list["TiffPageSeries"]:

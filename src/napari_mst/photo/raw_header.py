@@ -229,13 +229,11 @@ def _pages(file: BinaryIO) -> Iterator["TiffPage"]:
     import tifffile
 
     file.seek(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with tifffile.TiffFile(file) as tiff:
-            for page in islice(tiff.pages, _PAGES):
-                whole = page.aspage()
-                yield whole
-                yield from (below.aspage() for below in islice(whole.pages or (), _PAGES))
+    with warnings.catch_warnings(action="ignore"), tifffile.TiffFile(file) as tiff:
+        for page in islice(tiff.pages, _PAGES):
+            whole = page.aspage()
+            yield whole
+            yield from (below.aspage() for below in islice(whole.pages or (), _PAGES))
 
 
 def _camera_in_tiff(file: BinaryIO) -> tuple[str, str]:

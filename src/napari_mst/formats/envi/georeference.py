@@ -272,10 +272,10 @@ def _transform(items: Sequence[str]) -> Transform | None:
     if len(values) < 6 or not all(map(math.isfinite, values)) or 0 in values[4:]:
         return None
     column, row, x, y, width, height = values
-    degrees = next((_degrees(item) for item in items if item.lower().startswith("rotation")), 0.0)
-    turn = -math.radians(degrees)
-    cosine = math.cos(turn)
-    sine = math.sin(turn)
+    turns = [item.partition("=")[2] for item in items if item.lower().startswith("rotation")]
+    degrees = number(turns[0]) if turns else 0.0
+    degrees = degrees if math.isfinite(degrees) else 0.0
+    cosine, sine = math.cos(math.radians(degrees)), -math.sin(math.radians(degrees))
     a, b, d, e = cosine * width, -sine * width, -sine * height, -cosine * height
     # As GDAL reads 180 degrees: an image whose first row is the southernmost, and not mirrored.
     if abs(degrees) == 180:
@@ -283,11 +283,6 @@ def _transform(items: Sequence[str]) -> Transform | None:
     c = x - a * (column - 1) - b * (row - 1)
     f = y - d * (column - 1) - e * (row - 1)
     return (a, b, c, d, e, f)
-
-
-def _degrees(item: str) -> float:
-    degrees = number(item.partition("=")[2])
-    return degrees if math.isfinite(degrees) else 0.0
 
 
 def _placed(transform: Transform | None) -> tuple[float, ...] | None:

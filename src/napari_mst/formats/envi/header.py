@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -24,7 +25,6 @@ from napari_mst.base.arrays import DType
 from napari_mst.base.errors import CubeError, CubeFileError, mismatch, shown
 from napari_mst.cube import Provenance
 from napari_mst.cube.curves import decoded
-from napari_mst.formats.wavelengths import percent_decode
 
 MAX_BYTES = 16 * 2**20
 OWN = "napari mst "
@@ -170,12 +170,11 @@ class Header:
 
     def other_fields(self) -> dict[str, str]:
         """The fields that neither say how the numbers lie nor are ours, as text with braces."""
-        others = {}
-        for key, value in self.fields.items():
-            if key not in STRUCTURE and not key.startswith(OWN):
-                line = " ".join(value.split("\n"))
-                others[self._decoded(key)] = self._decoded(line)
-        return others
+        return {
+            self._decoded(key): self._decoded(value.replace("\n", " "))
+            for key, value in self.fields.items()
+            if key not in STRUCTURE and not key.startswith(OWN)
+        }
 
     def layout(self, kinds: Sequence[str] = ("", "ENVI", "ENVI Standard")) -> DataLayout:
         """The layout of the numbers in a file of one of these *kinds*.
@@ -210,7 +209,7 @@ class Header:
 
     def _decoded(self, text: str) -> str:
         # In the headers of others a percent sign is a percent sign.
-        return percent_decode(text) if f"{OWN}encoding" in self.fields else text
+        return unquote(text) if f"{OWN}encoding" in self.fields else text
 
 
 def provenance(header: Header) -> Provenance:

@@ -129,7 +129,6 @@ def stored_cube(path: Path, kind: str, answers: Answers) -> tuple[dict[str, Any]
     return facts, numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
 
 
-_SMALL_BYTES = 64 * 2**20
 # How libraries say that they got no memory, where they raise other types than `MemoryError`.
 _NO_MEMORY = re.compile(
     "(?i)unable to allocate|memory allocation failed|cannot allocate memory|out of memory"
@@ -221,7 +220,7 @@ def _failure(path: Path, error: Exception, limit: int) -> Exception:
 
 def _check_size(path: Path, array: StoredArray) -> None:
     """Refuse more numbers than the file can hold."""
-    most = max(_SMALL_BYTES, array.stored_bytes * DEFLATE_RATIO)
+    most = max(SMALL_BYTES, array.stored_bytes * DEFLATE_RATIO)
     if array.nbytes > most:
         raise too_large(path.name, most, array.nbytes)
 

@@ -7,7 +7,6 @@ bands and numbers.
 Letters: B bands, H rows, W columns.
 """
 
-import logging
 import re
 import struct
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ from napari_mst.formats.lazy_files import Chunks, in_chunks
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.tiff.enmap import enmap_header, enmap_metadata
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal, scaling_of
-from napari_mst.photo.planes import whole_series
+from napari_mst.photo.planes import tifffile_log, whole_series
 from napari_mst.photo.raw_header import TIFF_MARKS, is_raw
 
 if TYPE_CHECKING:
@@ -300,27 +299,13 @@ def opened(path: Path) -> Iterator["TiffFile"]:
     """The open file; damage that tifffile raises or logs becomes a `CubeFileError`."""
     import tifffile
 
-    damage: list[str] = []
-
-    def listen(record: logging.LogRecord) -> bool:
-        """Keep faults that tifffile only logs: pages and tags beyond the end of the file."""
-        text = record.getMessage()
-        if _DAMAGE.search(text):
-            damage.append(text)
-        # Damage becomes an error; the rest of the log does not concern the user.
-        return False
-
-    logger = logging.getLogger("tifffile")
-    logger.addFilter(listen)
-    try:
-        # tifffile lets any type escape from a damaged file.
-        with complete(path.name, "TIFF"), tifffile.TiffFile(path) as tif:
-            yield tif
-            # tifffile reads a tag when it is asked for, so damage may be logged up to here.
-            if damage:
-                raise ValueError(damage[0])
-    finally:
-        logger.removeFilter(listen)
+    # tifffile lets any type escape from a damaged file. It only logs pages and tags that lie beyond
+    # the end of the file, and reads a tag when it is asked for.
+    with complete(path.name, "TIFF"), tifffile_log() as logged, tifffile.TiffFile(path) as tif:
+        yield tif
+        damage = next(filter(_DAMAGE.search, logged), None)
+        if damage:
+            raise ValueError(damage)
 
 
 def check_chain(tif: "TiffFile") -> None:

@@ -341,12 +341,11 @@ def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:
         info = shown(cube.metadata.get(MAP_INFO, ""), 60)
         lost = [f"The place of '{info}' is not known; it is kept as text only."]
         return with_losses(cube, lost if info else []), []
-    tags: list[Tag] = []
-    for code, (kind, value) in sorted(georeference.tags().items()):
-        # tifffile counts the characters of a text itself.
-        count = 0 if kind == "s" else len(value)
-        tags.append((code, kind, count, value, True))
-    return cube, tags
+    # tifffile counts the characters of a text itself.
+    return cube, [
+        (code, kind, 0 if kind == "s" else len(value), value, True)
+        for code, (kind, value) in sorted(georeference.tags().items())
+    ]
 
 
 def _text_tag(code: int, text: bytes) -> Tag:
