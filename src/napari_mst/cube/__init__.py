@@ -1,12 +1,12 @@
 """The spectral cube, its history, and parts of it.
 
 `cube`        (B, H, W) numbers with their wavelengths
-`provenance`  where they came from
-`parts`       the fields of a cube, the checks of a cut, and what becomes of metadata
-`labelled`    the cube as an array of xarray and a signal of HyperSpy
+`provenance`  the history of a cube
+`parts`       the fields of a cube, and cuts: their checks and their effect on metadata
+`labelled`    the cube as an xarray array and as a HyperSpy signal
 `pictures`    pictures of it
-`showing`     the page that notebooks show, and the figure of matplotlib
-`layer`       the cube as a layer of napari
+`showing`     the page shown in notebooks, and the matplotlib figure
+`layer`       the cube as a napari layer
 """
 
 from napari_mst.cube.cube import SpectralCube

@@ -1,4 +1,4 @@
-"""Colours of spectra: CIE 1931 observer, illuminants, sRGB; and the linear estimate back.
+"""Colours of spectra: CIE 1931 observer, illuminants and sRGB; and linear estimates of spectra.
 
 Tables: ISO/CIE 11664-1:2019 (observer), ISO/CIE 11664-2:2022 (illuminants). sRGB: IEC
 61966-2-1:1999.
@@ -22,34 +22,34 @@ XYZ_TO_SRGB = np.array(
 """CIE XYZ (white = D65, Y = 1) to linear sRGB, as printed in IEC 61966-2-1."""
 
 SRGB_D65 = "sRGB, D65, CIE 1931 2 deg"
-"""The rendering of `srgb_response`, in the words of a model card."""
+"""Name of the rendering of `srgb_response` in model cards."""
 
 
 @functools.cache
 def stored(file: str) -> Mapping[str, Doubles]:
-    """The arrays of a bundled archive, by name and in the order of the file: `data/README.md`."""
+    """The arrays of a bundled archive by name, in the order of the file; see `data/README.md`."""
     path = resources.files("napari_mst").joinpath("data", file)
     with path.open("rb") as stream, np.load(stream) as archive:
         return MappingProxyType({name: archive[name].astype(np.float64) for name in archive})
 
 
 def reflectances() -> Mapping[str, Doubles]:
-    """Measured reflectances (n, 31) at 400, 410, ..., 700 nm by source: see `data/README.md`.
+    """Measured reflectances (n, 31) at 400, 410, ..., 700 nm by source; see `data/README.md`.
 
-    The order of the spectra decides what a seed draws.
+    Random draws with a seed depend on the order of the spectra.
     """
     return stored("reflectance31.npz")
 
 
 def measured_reflectances() -> Doubles:
-    """All of these reflectances together, (n, 31)."""
+    """The reflectances of all sources, (n, 31)."""
     return np.concatenate(list(reflectances().values()))
 
 
 def colour_matching_functions(wavelengths: ArrayLike) -> Doubles:
     """CIE 1931 2 degree x, y, z at *wavelengths* (nm), (B, 3).
 
-    They are zero outside 380-780 nm, and linear between steps of 5 nm.
+    Zero outside 380-780 nm, and linear between steps of 5 nm.
     """
     table = stored("cie.npz")
     tabulated = table["wavelength"]
@@ -65,12 +65,12 @@ def illuminant(name: str, wavelengths: ArrayLike) -> Doubles:
 
 
 def srgb_response(wavelengths: ArrayLike) -> Doubles:
-    """The (B, 3) matrix that takes reflectance under D65 to linear sRGB.
+    """The (B, 3) matrix from reflectance under D65 to linear sRGB.
 
     Reflectance 1 becomes (1, 1, 1).
     """
     at = doubles(wavelengths)
-    # Where bands are spaced unevenly, each weighs as much as the range that it stands for.
+    # Each band is weighted by its share of the range, which matters for uneven spacing.
     step = np.gradient(at) if at.size > 1 else np.ones(1)
     xyz = colour_matching_functions(at) * (illuminant("D65", at) * step)[:, None]
     rgb = xyz @ XYZ_TO_SRGB.T
@@ -80,16 +80,16 @@ def srgb_response(wavelengths: ArrayLike) -> Doubles:
 def render_srgb(cube: Floats, wavelengths: ArrayLike) -> Singles:
     """Reflectance cube (B, H, W) -> linear sRGB (3, H, W).
 
-    It is not clipped: colours outside the gamut stay negative.
+    Nothing is clipped: colours outside the gamut have negative values.
     """
     response = srgb_response(wavelengths).astype(np.float32)
     return np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True)
 
 
 def interpolation(at: Doubles, wavelengths: Doubles) -> Doubles:
-    """(n, m): takes numbers at the places *wavelengths* (m,) to the places *at* (n,).
+    """The matrix (n, m) that interpolates values at *wavelengths* (m,) to the positions *at* (n,).
 
-    It is linear between the known places, and constant beyond them.
+    Linear between the wavelengths, and constant beyond them.
     """
     order = np.argsort(wavelengths)
     matrix = np.empty((len(at), len(wavelengths)))
@@ -100,10 +100,10 @@ def interpolation(at: Doubles, wavelengths: Doubles) -> Doubles:
 
 
 def averaging(at: Doubles, wavelengths: Doubles) -> Doubles:
-    """(n, m): `interpolation`, but means of a band where *wavelengths* are finer than those *at*.
+    """The matrix (n, m) that averages values at *wavelengths* over the wider bands *at*.
 
-    The response of a band is a triangle that ends at its neighbours. Where half of it lies beyond
-    the *wavelengths* it would be the mean of another one: there they are interpolated.
+    The response of a band is a triangle that ends at its neighbours. Bands that reach beyond the
+    *wavelengths*, or contain too few of them, are interpolated as by `interpolation`.
     """
     step = float(np.median(np.abs(np.diff(at)))) if at.size > 1 else 1.0
     near = (1 - np.abs(at[:, None] - wavelengths) / step).clip(0)
@@ -131,7 +131,7 @@ def linear_to_srgb(linear: Floats) -> Floats:
 def linear_estimate(spectra: Floats, response: Floats) -> Doubles:
     """Least-squares (Wiener) matrix (B, 3) from linear RGB to spectra.
 
-    It is fitted to *spectra* (n, B) seen through *response* (B, 3).
+    The fit uses *spectra* (n, B) seen through *response* (B, 3).
     """
     samples = doubles(spectra)
     matrix, *_ = np.linalg.lstsq(samples @ response, samples, rcond=None)

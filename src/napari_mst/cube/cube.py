@@ -1,4 +1,4 @@
-"""The spectral cube: (B, H, W) numbers, their wavelengths, and where they came from.
+"""The spectral cube: (B, H, W) numbers, their wavelengths, and their history.
 
 Letters: B bands, H rows, W columns.
 """
@@ -50,26 +50,26 @@ _FUNCTIONS = {
     "prediction_intervals": "prediction_intervals(cube)",
     "to_netcdf": "write_cube('cube.nc', cube)",
 }
-"""The functions that people take for methods of a cube."""
+"""Functions that people look for as methods of a cube."""
 
 
 @dataclass(frozen=True, eq=False)
 class SpectralCube(PlainCube):
-    """A cube of spectra: (B, H, W) numbers, their wavelengths, and where they came from.
+    """A cube of spectra: (B, H, W) numbers, their wavelengths, and their history.
 
-    NumPy takes it as an array: `np.asarray(cube)` is `cube.data`, read into memory if it was not,
-    and `cube[0]` is the plane of the first band. It has no length, and a loop over it is an error,
-    since it might be meant to go over bands or over pixels: loop over `cube.data`.
+    NumPy treats a cube as an array: `np.asarray(cube)` is `cube.data`, read into memory if needed,
+    and `cube[0]` is the plane of the first band. A cube has no length. Looping over it raises an
+    error, since bands or pixels could be meant: loop over `cube.data`.
 
-    Its methods give parts and pictures of it. Reading, writing, measuring, comparing and correcting
-    are functions of a cube, such as `write_cube`.
+    The methods of a cube return parts and pictures. Functions such as `write_cube` read, write,
+    measure, compare and correct cubes.
 
     Attributes
     ----------
     data
-        (B, H, W), any numeric type; float32 from a reconstruction. From a large file they are
-        `Lazy`: an index reads what it asks for, and `np.asarray` all, if there is memory for it.
-        A tensor (DLPack) becomes an array that shares its memory. Masked values become NaN.
+        (B, H, W), any numeric type; float32 from a reconstruction. The data of a large file are
+        `Lazy`: an index reads only its part, and `np.asarray` reads everything if memory allows. A
+        tensor (DLPack) becomes an array that shares its memory. Masked values become NaN.
     wavelengths
         (B,) float64, centres of the bands in *unit*.
     unit
@@ -77,17 +77,17 @@ class SpectralCube(PlainCube):
     quantity
         The meaning of the numbers: "reflectance", "radiance", or "" if unknown.
     metadata
-        Further fields of its file, by their names there (`fwhm`, `band names`, ...);
-        `georeference` says where the pixels lie on earth (text of `georeference.Georeference`).
+        Further fields of the file by name (`fwhm`, `band names`, ...). `georeference` is the place
+        of the image on earth, as text of `georeference.Georeference`.
     colour_error
-        (H, W) float32: how far the network's colour was from the photo's, in 8-bit codes; NaN where
-        unknown. None for cubes that are not fresh from a reconstruction; not kept in files.
+        (H, W) float32: distance of the network's colour from the photo's, in 8-bit codes; NaN where
+        unknown. None for cubes that are not fresh from a reconstruction; not stored in files.
 
     Raises
     ------
     CubeError
         If *data* is not three-dimensional or has a side of zero, *wavelengths* does not have B
-        finite values, or a tensor is on a GPU, needs gradients, or has a type that NumPy has not.
+        finite values, or a tensor is on a GPU, needs gradients, or has a type that NumPy lacks.
 
     Notes
     -----
@@ -128,16 +128,16 @@ class SpectralCube(PlainCube):
         return f"<SpectralCube {', '.join(facts)}>"
 
     def _repr_html_(self) -> str:
-        """The cube as notebooks show it: its picture and its history."""
+        """The page of the cube in a notebook: its picture and its history."""
         return cube_page(repr(self), self)
 
     def plot(self, pixels: Sequence[tuple[int, int]] = ()) -> "Figure":
-        """A figure with the picture of the cube, and beside it the spectra of some *pixels*.
+        """A figure with the picture of the cube and the spectra of some *pixels* beside it.
 
         Parameters
         ----------
         pixels
-            (row, column) each; they are marked in the picture in the colours of their curves.
+            (row, column) each; the picture marks them in the colours of their curves.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class SpectralCube(PlainCube):
         return cube_figure(self, spectra)
 
     def spectrum(self, row: int, column: int) -> Spectrum:
-        """The spectrum of one pixel, the same as `point_spectrum` gives.
+        """The spectrum of one pixel, as from `point_spectrum`.
 
         Raises
         ------
@@ -169,22 +169,22 @@ class SpectralCube(PlainCube):
         return Spectrum(self.wavelengths, values, self.unit, name, origin=origin)
 
     def crop(self, rows: Span, columns: Span) -> "SpectralCube":
-        """The cube of some rows and columns, a view of this one's data.
+        """The cube of some rows and columns, as a view of the data.
 
-        The georeference moves with the corner, and so does the region in the history, which marks
-        the cube as a cut. Data that are still in a file stay there. Metadata that name pixels, such
-        as saved picks, are left out.
+        The georeference and the region in the history move with the corner, and the history marks
+        the cube as a cut. Data in a file are not read. Metadata that refer to pixels, such as saved
+        picks, are left out.
 
         Parameters
         ----------
         rows, columns
-            (start, stop) or a slice, in pixels from the first row and column; `slice(None)` for
-            all. Negative numbers do not count from the end.
+            (start, stop) or a slice, in pixels from the first row or column; `slice(None)` for all.
+            Negative numbers do not count from the end.
 
         Raises
         ------
         CubeError
-            If the part is empty, reaches beyond the image, or leaves rows or columns out.
+            If the part is empty, reaches beyond the image, or has a step.
 
         Examples
         --------
@@ -217,9 +217,9 @@ class SpectralCube(PlainCube):
         Parameters
         ----------
         wavelength
-            In nm. A number gives the plane (H, W) of the nearest band; a slice the cube of all
-            bands within it, both ends included, of which each may be left out; a list the cube of
-            the nearest bands, each once, in the order of the cube.
+            In nm. A number gives the plane (H, W) of the nearest band. A slice gives the cube of
+            all bands within it, both ends included; either end may be omitted. A list gives the
+            cube of the nearest bands, each once, in the order of the cube.
 
         Raises
         ------
@@ -257,28 +257,28 @@ class SpectralCube(PlainCube):
     ) -> Codes:
         """The colours that an eye sees under a light: (H, W, 3), 8-bit sRGB.
 
-        CIE 1931 2 degree observer. Colours outside sRGB are clipped; pixels that are not numbers
-        are black. The data are read a few rows at a time.
+        CIE 1931 2 degree observer. Colours outside sRGB are clipped, and NaN pixels are black. The
+        data are read a few rows at a time.
 
         Parameters
         ----------
         illuminant
             One of `illuminant_names` ("D65", ...), a CSV file of nm and power, or a `Spectrum`.
         adapted
-            True keeps white white, as eyes see it that have adapted to the light (Bradford). False
-            leaves the colour of the light beside D65, just so dark that white is not clipped.
+            True keeps white white, as for eyes adapted to the light (Bradford). False shows the
+            colour of the light relative to D65, darkened just enough that white is not clipped.
         full_scale
-            The stored value of reflectance 1; needed where `quantity` is not "reflectance".
+            The stored value of reflectance 1; required unless `quantity` is "reflectance".
 
         Raises
         ------
         CubeError
-            If the cube is not reflectance, and no *full_scale* is given, or its wavelengths do not
+            If the cube is not reflectance and *full_scale* is missing, or its wavelengths do not
             cover 450-650 nm.
         CameraError
-            If there is no such light, or it does not cover 400-700 nm.
+            If the light is unknown, or does not cover 400-700 nm.
         Cancelled
-            Soon after *progress* was cancelled.
+            Soon after *progress* is cancelled.
 
         Examples
         --------
@@ -299,25 +299,26 @@ class SpectralCube(PlainCube):
     ) -> Codes:
         """The best picture of any cube, or of three of its bands: (H, W, 3), 8-bit sRGB.
 
-        By default its CIE colour under D65 where it covers 450-650 nm; else the default bands of
-        its header; else a false colour of near-infrared, red and green, or of three bands that
-        divide its range.
+        The default is the CIE colour under D65 if the cube covers 450-650 nm; else the default
+        bands of its header; else a false colour of near-infrared, red and green, or of three bands
+        that divide its range.
 
-        Colours of reflectance are true, as by `render`, unless too dark or too bright to see. All
-        else is stretched from the 1st to the 99th percentile of each channel, to a median
-        brightness of .2 to .8. Pixels that are not numbers, ignored or zero do not count: black.
+        Colours of reflectance are true, as in `render`, unless they are too dark or too bright to
+        see. Everything else is stretched between the 1st and the 99th percentile of each channel,
+        to a median brightness of .2 to .8. Pixels that are NaN, ignored or zero do not count, and
+        are black.
 
         Parameters
         ----------
         wavelengths
-            Wavelengths to show as red, green and blue, in `unit`; the nearest bands are taken.
+            Wavelengths to show as red, green and blue, in `unit`; the nearest bands are used.
 
         Raises
         ------
         CubeError
-            If *wavelengths* are not three within those of the cube.
+            If *wavelengths* are not three values within the range of the cube.
         Cancelled
-            Soon after *progress* was cancelled.
+            Soon after *progress* is cancelled.
 
         Examples
         --------
@@ -331,11 +332,11 @@ class SpectralCube(PlainCube):
         return paint(self, recipe, WHOLE, as_progress(progress))
 
     def to_xarray(self) -> "DataArray":
-        """The cube as an array of xarray with the axes wavelength, y and x.
+        """The cube as an xarray array with the axes wavelength, y and x.
 
-        Wavelengths have CF names and units; a cube without them has the axis band. y and x are
-        places on earth where these are known and not turned. The data are not copied. `to_netcdf`
-        of the array keeps the provenance and all metadata that JSON can hold.
+        Wavelengths have CF names and units; a cube without wavelengths has the axis band. y and x
+        are coordinates on earth if these are known and not rotated. The data are not copied.
+        `to_netcdf` of the array keeps the provenance and all metadata that JSON can hold.
 
         Raises
         ------
@@ -352,16 +353,16 @@ class SpectralCube(PlainCube):
 
     @classmethod
     def from_xarray(cls, array: "DataArray") -> "SpectralCube":
-        """The cube of an *array* of xarray with three axes in any order; data are not copied.
+        """The cube of an xarray *array* with three axes in any order; data are not copied.
 
-        The spectral axis is called wavelength, band or the like, or has a CF name of wavelengths.
-        Those in any unit of length become nm; without them bands are counted.
+        The spectral axis is called wavelength, band or similar, or has a CF name for wavelengths.
+        Wavelengths in any unit of length become nm; without wavelengths, bands are numbered.
 
         Raises
         ------
         CubeError
-            If *array* is not an array, has other than three axes, it is not clear which is
-            spectral, or its wavelengths have no unit.
+            If *array* is not an xarray array, does not have three axes, its spectral axis is
+            unclear, or its wavelengths have no unit.
 
         Examples
         --------
@@ -372,10 +373,10 @@ class SpectralCube(PlainCube):
         return cls(**vars(parts_of(array)))
 
     def to_hyperspy(self) -> "Signal1D":
-        """The cube as a signal of HyperSpy: y and x to navigate, wavelengths as the signal axis.
+        """The cube as a HyperSpy signal with y and x to navigate and wavelengths as signal axis.
 
         Evenly spaced wavelengths become a uniform axis. The data are not copied. The provenance and
-        all metadata that JSON can hold are in `original_metadata`, which HyperSpy saves.
+        all metadata that JSON can hold go into `original_metadata`, which HyperSpy saves.
 
         Raises
         ------
@@ -390,9 +391,10 @@ class SpectralCube(PlainCube):
 
     @classmethod
     def from_hyperspy(cls, signal: "BaseSignal") -> "SpectralCube":
-        """The cube of a *signal* of HyperSpy with one signal axis and two to navigate.
+        """The cube of a HyperSpy *signal* with one signal axis and two navigation axes.
 
-        Wavelengths in any unit of length become nm; an axis band without a unit only counts.
+        Wavelengths in any unit of length become nm; an axis called band without a unit numbers the
+        bands.
 
         Raises
         ------
@@ -406,15 +408,15 @@ class SpectralCube(PlainCube):
         return cls(**vars(parts_of_signal(signal)))
 
     def to_layer_data(self, name: str = "") -> LayerTuple:
-        """The cube as a layer of napari: data, arguments and "image", as a reader gives them.
+        """The cube as a napari layer: data, arguments and "image", as a reader returns them.
 
-        The bands lie along the first axis, which has the wavelengths where they are evenly spaced.
-        Data that are computed where they are looked at are a pyramid. napari itself is not needed.
+        The bands lie along the first axis, in wavelengths if these are evenly spaced. A cube that
+        is computed on demand becomes a pyramid. napari itself is not needed.
 
         Parameters
         ----------
         name
-            The name of the layer; by default the name of the photo that the cube was made from.
+            Name of the layer; by default the name of the photo.
 
         Examples
         --------
@@ -427,7 +429,7 @@ class SpectralCube(PlainCube):
         arguments = layer_arguments(self.data, spectral_axis(self.wavelengths, self.unit), name)
         return layer_data(self.data), {**arguments, "metadata": {METADATA_KEY: self}}, "image"
 
-    # Type checkers would take any name for an attribute.
+    # With this method, type checkers would accept any attribute.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
@@ -435,7 +437,7 @@ class SpectralCube(PlainCube):
             raise AttributeError(f"A SpectralCube has no attribute {name!r}.{advice}")
 
     def _of_bands(self, bands: list[int]) -> "SpectralCube":
-        """The cube of *bands*, in ascending order; a view where they are neighbours."""
+        """The cube of *bands*, in ascending order; a view if the bands are neighbours."""
         if len(bands) == len(self.wavelengths):
             return self
         first, last = bands[0], bands[-1]

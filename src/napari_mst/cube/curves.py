@@ -1,7 +1,7 @@
-"""Curves, and the numbers and units in tables of them.
+"""Curves, and the rules for the numbers and units in tables of curves.
 
 Lights, camera responses, reference spectra and libraries follow the same rules, which docs/files.md
-lists; `text_tables` reads texts. Assumptions are reported as a `CurveWarning`.
+lists; `text_tables` reads the texts. Assumptions are reported as a `CurveWarning`.
 Letters: B wavelengths, n curves.
 """
 
@@ -27,18 +27,18 @@ from napari_mst.base.errors import (
 from napari_mst.cube.spectrometers import ASD, SPLIB, asd_table, splib_table
 
 NANOMETRES = "nm"
-"""The unit of wavelengths that are lengths or wavenumbers in a file."""
+"""The unit of all wavelengths that a file gives as lengths or wavenumbers."""
 
 BAND_INDEX = "band"
-"""The unit of bands without wavelengths, which are numbered 0, 1, 2, ..."""
+"""The unit of bands without wavelengths, numbered 0, 1, 2, ..."""
 
 MAX_BYTES = 64 * 2**20
-"""Most bytes of a table: as lists of text it takes many times as much memory."""
+"""Largest table file, in bytes: its cells as text take many times as much memory."""
 
 TableRow = tuple[int, list[str]]
 """The number of a line, and its cells."""
 
-# The power of ten that takes a length in this unit to nm.
+# Units of length by the power of ten that converts them to nm.
 _WORDS = {
     0: "nm nanometer nanometers nanometre nanometres",
     3: "um micrometer micrometers micrometre micrometres micron microns",
@@ -51,7 +51,7 @@ _POWERS = {word: power for power, words in _WORDS.items() for word in words.spli
 # Unicode has two characters for micro, which look the same.
 _MICRO = str.maketrans("\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}", "uu")
 AXIS = re.compile(r"wave|lambda|\bwl\b|[nuc]m\b|band", re.IGNORECASE)
-"""A heading that speaks of wavelengths."""
+"""Matches the heading of a column of wavelengths."""
 WAVENUMBER = re.compile(r"wave ?numbers?|cm(\^?-1|\u207b\u00b9)|1/cm", re.IGNORECASE)
 _CENTIMETRE = 1e7  # nm
 
@@ -65,10 +65,10 @@ _NO_REFLECTANCE = re.compile(r"radia|absorb|count|\bdn\b|density|power|\bw\W*/",
 
 _MISSING = -9999.0
 _DELETED = -1e30  # the USGS writes -1.23e34
-_SEEN = (400.0, 1000.0)  # nm: beyond, the noise of field spectrometers may exceed any reflectance
-_BRIGHT = 1.2  # above this, reflectance is a highlight or fluorescence, and nowhere the median
+_SEEN = (400.0, 1000.0)  # nm; outside, noise of field spectrometers may exceed any reflectance
+_BRIGHT = 1.2  # reflectance above it is a highlight or fluorescence, and never the median
 _BRIGHTEST = 2.0
-_MOST_PERCENT = 200.0  # more are counts, or reflectance times 10,000
+_MOST_PERCENT = 200.0  # larger values are counts, or reflectance times 10,000
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +84,15 @@ class Curves:
     values
         (n, B); NaN is a gap.
     has
-        (n, B) bool; false where a cell is blank: at a wavelength that a curve does not have.
+        (n, B) bool; false where a cell is blank, at a wavelength that the curve lacks.
     records
-        What is known of each of the n curves: its "name", and more in files of ours.
+        A dict of facts for each of the n curves: its "name", and more in files of ours.
     heading
         The text above the numbers.
     is_own
         True for files that we wrote: their numbers stay as they are.
     notes
-        Sentences about what was assumed.
+        One sentence for each assumption.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Curves:
             warnings.warn(f"{shown(self.name)}: {note}", CurveWarning, stacklevel=3)
 
     def settled(self) -> "Curves":
-        """The curves of another program: gaps become NaN, and no wavelength is there twice.
+        """The curves with NaN for gaps and each wavelength once; files of ours stay unchanged.
 
         Raises `CubeFileError` if two values at one wavelength differ.
         """
@@ -137,9 +137,9 @@ class Curves:
         )
 
     def in_shares(self) -> "Curves":
-        """The curves as reflectance: divided by 100 where the heading or the values say per cent.
+        """The curves as reflectance: divided by 100 if the heading or the values mean per cent.
 
-        All curves decide together, since the values of a dark one alone may be either.
+        All curves are judged together, since the values of a dark curve fit both units.
         """
         is_seen = (self.wavelengths >= _SEEN[0]) & (self.wavelengths <= _SEEN[1])
         seen = self.values[:, is_seen] if is_seen.any() else self.values
@@ -180,11 +180,11 @@ def text_of(path: Path) -> str:
 
 
 def decoded(raw: bytes, name: str) -> str:
-    """The text of the file *name*, whose bytes are *raw*. Raises `CubeFileError`."""
+    """The text in the bytes *raw* of the file *name*. Raises `CubeFileError`."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw:
         expected = "UTF-8 or Latin-1 text"
         raise mismatch(name, expected, "UTF-16 or binary data", "Save it as plain text.")
-    # Any bytes are Latin-1, but few are UTF-8: so UTF-8 has to be tried first.
+    # Any bytes are valid Latin-1, but few are valid UTF-8, so UTF-8 is tried first.
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -195,10 +195,10 @@ def decoded(raw: bytes, name: str) -> str:
 def axis(
     texts: Sequence[str], word: str, name: str, *, is_own: bool = False
 ) -> tuple[Doubles, str, list[str]]:
-    """The wavelengths that *texts* say in the unit *word*; their unit, and notes.
+    """The wavelengths written in *texts* in the unit *word*, their unit, and notes.
 
-    Lengths and wavenumbers become nm. Where the unit is not given the range decides, except in a
-    file of ours (*is_own*). Raises `CubeFileError` about the file *name* if they make no sense.
+    Lengths and wavenumbers become nm. Without a unit the range decides, except in a file of ours
+    (*is_own*). Raises `CubeFileError` about the file *name* if the wavelengths make no sense.
     """
     power = power_of(word)
     values = np.array([number(text) for text in texts])
@@ -228,13 +228,13 @@ def extent(wavelengths: Doubles, unit: str) -> str:
 
 
 def power_of(unit: str) -> int | None:
-    """The power of ten that takes *unit*, in any spelling, to nm; None if it is not a length."""
+    """The power of ten that converts *unit*, in any spelling, to nm; None if it is no length."""
     return _POWERS.get(unit.strip().lower().translate(_MICRO))
 
 
 def number(text: str) -> float:
     """*text* as a finite number, or NaN."""
-    # Python takes "1_000" for a thousand; in a file it is a damaged number.
+    # Python reads "1_000" as a thousand; in a file it is a damaged number.
     if "_" in text:
         return math.nan
     try:
@@ -254,7 +254,7 @@ def scaled(text: str, power: int) -> float:
 
 
 def may_be_nanometres(values: Array) -> bool:
-    """True if *values* without a unit are taken as nm: all are 100 to 100,000.
+    """True if *values* without a unit count as nm: all of them are 100 to 100,000.
 
     Wavelengths in um and band numbers lie outside that range.
     """
@@ -262,9 +262,9 @@ def may_be_nanometres(values: Array) -> bool:
 
 
 def stated_power(unit: str, values: Doubles) -> tuple[int | None, str]:
-    """The power of ten of *unit*, as `power_of`; and a doubt where *values* can only be in another.
+    """The power of ten of *unit*, as `power_of`, and a doubt if *values* rule that unit out.
 
-    Headers keep the unit of another file: no image is taken at 500 um, nor at 0.5 nm.
+    Some headers keep the unit of another file: no image is taken at 500 um, nor at 0.5 nm.
     """
     power, by_range = power_of(unit), power_by_range(values)
     is_um = by_range and bool(((values >= 0.3) & (values <= 20)).all())
@@ -275,7 +275,7 @@ def stated_power(unit: str, values: Doubles) -> tuple[int | None, str]:
 
 
 def power_by_range(values: Doubles) -> int | None:
-    """The power of ten that takes wavelengths without a unit to nm; None if it cannot be known."""
+    """The power of ten that converts wavelengths without a unit to nm; None if it is unclear."""
     if may_be_nanometres(values):
         return 0
     is_small = bool(((values >= 0.1) & (values < 100)).all())
@@ -291,10 +291,10 @@ def value_of(cell: str) -> float | None:
     try:
         return float(plain(cell) or math.nan)
     except ValueError:
-        # R writes missing values so.
+        # R writes missing values as NA.
         return math.nan if cell.strip() in ("NA", "N/A") else None
 
 
 def plain(cell: str) -> str:
-    """*cell* with a decimal point where a comma was."""
+    """*cell* with its decimal comma replaced by a point."""
     return cell.strip().replace(",", ".")

@@ -1,7 +1,8 @@
-"""The valid numbers of a cube: neither in bad bands nor the value that marks gaps.
+"""Valid numbers of a cube: outside bad bands, and other than the fill value.
 
-A header names both (ENVI: `bbl` and `data ignore value`). The numbers of the cube stay as stored;
-computations take the `usable` ones. Letters: B bands, H rows, W columns; b good bands.
+A header names the bad bands and the fill value (ENVI: `bbl` and `data ignore value`). The numbers
+of the cube stay as stored; computations take the `usable` cube. Letters: B bands, H rows, W
+columns; b good bands.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ _IGNORED = "data ignore value"
 
 
 def good_bands(cube: PlainCube) -> NDArray[np.int_]:
-    """Indices of the bands that the file does not call bad; all of them if it calls all bad."""
+    """Indices of the bands that the file does not mark as bad; all bands if it marks all."""
     count = len(cube.wavelengths)
     marks = cube.metadata.get(_BAD, ())
     is_list = isinstance(marks, Sequence) and len(marks) == count
@@ -29,9 +30,9 @@ def good_bands(cube: PlainCube) -> NDArray[np.int_]:
 
 
 def usable(cube: Cube) -> Cube:
-    """*cube* of its good bands alone, whose numbers are NaN where the file has none.
+    """The good bands of *cube*, with NaN for the fill value.
 
-    They are read and changed on demand.
+    The numbers are read and changed on demand.
     """
     bands = good_bands(cube)
     if len(bands) == len(cube.wavelengths) and not _has_fill(cube.metadata):
@@ -48,13 +49,13 @@ def usable(cube: Cube) -> Cube:
 
 
 def known(numbers: Array, metadata: Mapping[str, Any]) -> Array:
-    """*numbers*, as floats with NaN where they are the value that stands for none."""
+    """*numbers* with NaN for the fill value, and then as floats."""
     is_none = numbers == metadata[_IGNORED] if _has_fill(metadata) else np.zeros(1, dtype=bool)
     return np.where(is_none, np.float32(np.nan), numbers) if is_none.any() else numbers
 
 
 def in_all_bands(cube: PlainCube, values: Array) -> Doubles:
-    """The *values* (..., b) of good bands at their places among all, (..., B); NaN at others."""
+    """The *values* (..., b) of the good bands, spread over all bands (..., B); NaN in bad bands."""
     every = np.full((*values.shape[:-1], len(cube.wavelengths)), np.nan)
     every[..., good_bands(cube)] = values
     return every

@@ -1,8 +1,8 @@
-"""The place of an image on earth: an affine transform and a coordinate system, as GeoTIFF has them.
+"""Georeferences: the affine transform and the coordinate system of an image, as in GeoTIFF.
 
 Source: OGC GeoTIFF 1.1 (19-008r4); user-defined systems as GDAL and ArcGIS write them. Names, codes
-and definitions of systems come from PROJ (https://proj.org), through pyproj, which is imported only
-where there is a system. A cube keeps its georeference as text in `metadata["georeference"]`. Rows
+and definitions of systems come from PROJ (https://proj.org) through pyproj, which is imported only
+for images with a system. A cube keeps its georeference as text in `metadata["georeference"]`. Rows
 and columns count from the outer corner of the first pixel.
 """
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pyproj import CRS
 
 FIELD = "georeference"
-"""The key of `SpectralCube.metadata` that holds `Georeference.to_json`."""
+"""Key of `SpectralCube.metadata` for the text of `Georeference.to_json`."""
 
 COUNTS = ("column", "row")
-"""Long names of coordinates that only count pixels: they give no place on earth."""
+"""Long names of coordinates that only count pixels and give no place on earth."""
 
 PIXEL_SCALE = 33550
 TIE_POINTS = 33922
@@ -31,9 +31,9 @@ KEY_DIRECTORY = 34735
 KEY_DOUBLES = 34736
 KEY_TEXT = 34737
 TAGS = (PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, KEY_DIRECTORY, KEY_DOUBLES, KEY_TEXT)
-"""The tags of GeoTIFF, by their numbers in a TIFF."""
+"""Codes of the GeoTIFF tags in a TIFF."""
 
-# Keys of the directory, and their values.
+# Keys of the directory and their values.
 _MODEL_TYPE = 1024
 _RASTER_TYPE = 1025
 _GEOGRAPHIC_TYPE = 2048
@@ -48,15 +48,15 @@ _USER_DEFINED = 32767
 _IS_AREA = 1
 _IS_POINT = 2
 
-_WKT_MARK = "ESRI PE String = "  # in a citation, before the definition of a system
-_POINT = 6  # numbers of a tie point
+_WKT_MARK = "ESRI PE String = "  # precedes the definition of a system in a citation
+_POINT = 6  # count of numbers in a tie point
 
 Transform = tuple[float, float, float, float, float, float]
 """(a, b, c, d, e, f): x = a column + b row + c, y = d column + e row + f."""
 
-_UNEVEN = 0.1  # of a pixel: coordinates in float32 are rounded by as much
+_UNEVEN = 0.1  # of a pixel, the rounding of coordinates in float32
 
-_Line = tuple[float, float]  # (scale, offset): an old row, or column, is scale * new + offset
+_Line = tuple[float, float]  # (scale, offset): old row or column = scale * new + offset
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Georeference:
     Attributes
     ----------
     transform
-        From columns and rows to coordinates; None where only the system is known.
+        From columns and rows to coordinates; None if only the system is known.
     directory, doubles, text
-        The coordinate system, as the three GeoTIFF tags of keys hold it; empty where it is unknown.
+        The coordinate system, as in the three GeoTIFF tags for keys; empty if it is unknown.
     """
 
     transform: Transform | None = None
@@ -78,21 +78,21 @@ class Georeference:
 
     @classmethod
     def from_tags(cls, tags: Mapping[int, Any]) -> "Georeference | None":
-        """The georeference in the GeoTIFF *tags* of an image (code: value).
+        """The georeference in the GeoTIFF *tags* (code: value) of an image.
 
         None if it is missing or makes no sense.
         """
         try:
             directory = tuple(map(int, tags.get(KEY_DIRECTORY, ())))
             doubles = tags.get(KEY_DOUBLES, ())
-            # A tag of one number comes as that number.
+            # tifffile gives a tag of one number as that number.
             doubles = tuple(map(float, doubles if isinstance(doubles, tuple | list) else [doubles]))
             keys = cls(directory=directory, doubles=doubles, text=str(tags.get(KEY_TEXT, "")))
             points = tuple(map(float, tags.get(TIE_POINTS, ())))
             transform = _transform_of(tags, points)
         except (TypeError, ValueError, IndexError):
             return None
-        # Numbers of points count from the centre of the first pixel, ours from its corner.
+        # Point coordinates start at the centre of the first pixel, ours at its corner.
         shift = 0.5 if keys.is_point else 0.0
         stored = replace(keys, transform=transform)
         placed = stored._renumbered((1.0, -shift), (1.0, -shift))
@@ -115,16 +115,16 @@ class Georeference:
 
     @classmethod
     def of_code(cls, transform: Transform | None, code: int, *, is_geographic: bool) -> Self:
-        """Make a place on the coordinate system with the EPSG *code*."""
+        """A georeference in the coordinate system with the EPSG *code*."""
         model = _IS_GEOGRAPHIC if is_geographic else _IS_PROJECTED
         key = _GEOGRAPHIC_TYPE if is_geographic else _PROJECTED_TYPE
         return cls(transform, directory=_directory(model, (key, 0, 1, code)))
 
     @classmethod
     def of_wkt(cls, transform: Transform | None, wkt: str) -> Self:
-        """Make a place on the system that *wkt* defines; `checked` finds its EPSG code.
+        """A georeference in the system that *wkt* defines; `checked` finds its EPSG code.
 
-        It is written into the citation, where GDAL and ArcGIS look for it.
+        The definition is stored in the citation, where GDAL and ArcGIS look for it.
         """
         text = f"{_WKT_MARK}{wkt}|"
         directory = _directory(_USER_DEFINED, (_PROJECTED_CITATION, KEY_TEXT, len(text), 0))
@@ -132,9 +132,9 @@ class Georeference:
 
     @classmethod
     def of_grid(cls, x: Array, y: Array, mapping: Mapping[str, Any]) -> Self | None:
-        """Make a place from the centres of columns and rows, and a grid *mapping* (CF).
+        """A georeference from the centres of columns and rows and a CF grid *mapping*.
 
-        None if they are not numbers, or not evenly spaced.
+        None if the centres are not numbers, or not evenly spaced.
         """
         if x.dtype.kind not in "iuf" or y.dtype.kind not in "iuf":
             return None
@@ -148,7 +148,7 @@ class Georeference:
 
     @property
     def is_point(self) -> bool:
-        """True if a number stands for the centre of its pixel rather than for its area."""
+        """True if a number belongs to the centre of its pixel rather than to its area."""
         return self._key(_RASTER_TYPE) == _IS_POINT
 
     @property
@@ -167,7 +167,7 @@ class Georeference:
 
     @property
     def unit(self) -> str:
-        """The unit of the coordinates, "m" or "deg"; empty for others, or where it is unknown."""
+        """The unit of the coordinates, "m" or "deg"; empty for any other or unknown unit."""
         if self._key(_MODEL_TYPE) == _IS_GEOGRAPHIC:
             return "deg"
         system = self.system()
@@ -176,7 +176,7 @@ class Georeference:
         return _UNITS.get(system.axis_info[0].unit_name, "") if system.axis_info else ""
 
     def system(self) -> "CRS | None":
-        """The coordinate system; None unless PROJ knows or can read it."""
+        """The coordinate system; None if PROJ neither knows it nor can read it."""
         if not (self.code or self.wkt):
             return None
         from pyproj import CRS
@@ -189,16 +189,16 @@ class Georeference:
 
     @classmethod
     def on(cls, transform: Transform | None, system: "CRS") -> Self:
-        """Name the coordinate *system*: its EPSG code, else its definition in Esri's WKT."""
+        """A georeference in *system*, by its EPSG code, else by its definition in Esri's WKT."""
         if code := system.to_epsg():
             return cls.of_code(transform, code, is_geographic=system.is_geographic)
         return cls.of_wkt(transform, system.to_wkt("WKT1_ESRI") or system.to_wkt())
 
     def checked(self) -> tuple[Self, list[str]]:
-        """The place with its system as PROJ has it, and sentences about it.
+        """The georeference with its system as PROJ knows it, and warnings.
 
-        A system that does not exist, or has no readable definition, is left out, and a sentence
-        says so.
+        A system that does not exist, or whose definition cannot be read, is left out with a
+        warning.
         """
         if not (self.code or self.wkt):
             return self, []
@@ -211,7 +211,7 @@ class Georeference:
         return type(self).on(self.transform, system), []
 
     def at(self, row: float, column: float) -> tuple[float, float]:
-        """The coordinates (x, y) of a place in the image, which has a transform."""
+        """The coordinates (x, y) of a place in the image."""
         a, b, c, d, e, f = self.transform or (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
         return a * column + b * row + c, d * column + e * row + f
 
@@ -220,13 +220,13 @@ class Georeference:
         return self._renumbered((1.0, left), (1.0, top))
 
     def scaled(self, rows: float, columns: float) -> Self:
-        """The georeference of the image averaged down: a pixel is *rows* x *columns* old ones."""
+        """The georeference of the reduced image, whose pixels are *rows* x *columns* old ones."""
         return self._renumbered((columns, 0.0), (rows, 0.0))
 
     def tags(self) -> dict[int, tuple[str, Any]]:
         """The GeoTIFF tags (code: type and value).
 
-        Without rotation they are a scale and a tie point, as GDAL writes them.
+        An unrotated transform becomes a scale and a tie point, as GDAL writes it.
         """
         shift = 0.5 if self.is_point else 0.0
         stored = self._renumbered((1.0, shift), (1.0, shift))
@@ -252,12 +252,12 @@ class Georeference:
         return json.dumps({name: value for name, value in asdict(self).items() if value})
 
     def _key(self, number: int) -> int:
-        """The value of a key that is a short number; 0 if there is none."""
+        """The value of a key that holds a short number; 0 if the key is missing."""
         entries = zip(*(self.directory[first::4] for first in (4, 5, 7)), strict=False)
         return next((value for key, place, value in entries if (key, place) == (number, 0)), 0)
 
     def _renumbered(self, columns: _Line, rows: _Line) -> Self:
-        """The place of the image whose pixels have other numbers."""
+        """The georeference of an image whose pixels are numbered differently."""
         (across, left), (down, top) = columns, rows
         transform = self.transform
         if transform is not None:
@@ -268,7 +268,7 @@ class Georeference:
 
 
 def unknown_system(name: str) -> str:
-    """The sentence about an unknown coordinate system *name* in a file."""
+    """The warning about a file's unknown coordinate system *name*."""
     return (
         f"The coordinate system {name} is not known; "
         "the place on earth is kept as bare coordinates."
@@ -287,16 +287,16 @@ def _transform_of(tags: Mapping[int, Any], points: tuple[float, ...]) -> Transfo
 
 
 def _checked(values: Any) -> Transform | None:
-    """Six finite numbers that give every pixel an area; None for any others."""
+    """A transform of six finite numbers in which pixels have an area; else None."""
     a, b, c, d, e, f = (float(value) for value in values)
     is_sound = all(map(math.isfinite, (a, b, c, d, e, f))) and a * e != b * d
     return (a, b, c, d, e, f) if is_sound else None
 
 
 def _directory(model: int, key: tuple[int, int, int, int]) -> tuple[int, ...]:
-    """The tag of keys in ascending order, as the standard asks: the keys of an area, and *key*.
+    """The key directory: the keys of pixels that are areas, and *key*, in ascending order.
 
-    A key consists of its number, the tag that holds its value, and the value's length and offset; a
+    A key consists of its number, the tag that holds its value, and the value's length and offset. A
     short number is stored in the key itself: (number, 0, 1, value).
     """
     area = (_RASTER_TYPE, 0, 1, _IS_AREA)

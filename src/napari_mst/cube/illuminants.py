@@ -1,7 +1,7 @@
-"""Lights to see a cube under, from the CIE, measurements and files; and the colours they give.
+"""Illuminants to view a cube under, from the CIE, measurements and files, and their colours.
 
-`data/README.md` lists the origins and licences of the tables. `photo.cameras` has the lights that
-photos are taken in and that the bundled model knows.
+`data/README.md` lists the origins and licences of the tables. `photo.cameras` has the lights in
+which photos are taken and which the bundled model knows.
 """
 
 import difflib
@@ -28,10 +28,10 @@ from napari_mst.cube.curves import NANOMETRES, text_of
 from napari_mst.cube.text_tables import parsed
 
 DAYLIGHT = "D65"
-"""Name of the light that sRGB is made for."""
+"""Name of the illuminant of sRGB."""
 
 _COVERED = (400.0, 700.0)
-"""Wavelengths (nm) that a light has to be known for: the eye sees little outside them."""
+"""Range (nm) that a light must cover; the eye sees little outside it."""
 
 
 @runtime_checkable
@@ -50,23 +50,23 @@ class Curve(Protocol):
 
 
 Light = str | PathLike[str] | Curve
-"""A name of `illuminant_names`, a CSV file of wavelength (nm) and power, or a curve."""
+"""A name from `illuminant_names`, a CSV file of wavelength (nm) and power, or a curve."""
 
 
-_FINE = 10.0  # nm between bands up to which the CIE sums at the bands themselves
-_EVEN = 0.01  # share of a step by which bands may lie off an even axis
+_FINE = 10.0  # nm, the widest spacing of bands at which the CIE sums over the bands themselves
+_EVEN = 0.01  # largest deviation of a step from the mean step, as a share of it
 BRADFORD = np.array(
     [[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]]
 )
-"""Takes CIE XYZ to sharpened cones, on which von Kries' rule refines: ICC.1:2022, annex E."""
+"""From CIE XYZ to sharpened cone responses, where von Kries' rule applies: ICC.1:2022, annex E."""
 
 
 LightTable = tuple[Doubles, Doubles]
-"""Wavelengths (n,), rising, and the spectral power (n,) at them."""
+"""Rising wavelengths (n,) and the spectral power (n,) at each."""
 
 
 def illuminant_names() -> list[str]:
-    """The names of all lights, the three that are asked for most first."""
+    """The names of all lights; the three most common come first."""
     first = [DAYLIGHT, "A", "LED-B3"]
     return [*first, *sorted(set(_tables()) - set(first), key=str.lower)]
 
@@ -74,20 +74,20 @@ def illuminant_names() -> list[str]:
 def illuminant_power(light: Light, wavelengths: ArrayLike) -> Doubles:
     """Relative spectral power of *light* at *wavelengths* (nm), (B,).
 
-    It is linear between the steps of its table, and constant beyond its ends. Names may be spelled
-    with spaces, and in capitals or not.
+    The power is linear between the steps of its table, and constant beyond its ends. Case, spaces
+    and punctuation in names do not matter.
 
     Raises
     ------
     CameraError
-        If there is no such light, or it is not positive numbers that cover 400-700 nm.
+        If the light is unknown, has negative numbers or only zeros, or does not cover 400-700 nm.
     """
     at = doubles(wavelengths)
     return np.interp(at, *table_of(light))
 
 
 def illuminant_title(light: Light) -> str:
-    """The name of *light* in pictures and messages: its listed name, or its file name."""
+    """The name of *light* for pictures and messages: its listed name or its file name."""
     if isinstance(light, Curve):
         return shown(getattr(light, "name", "") or "a curve", 40)
     return _spellings().get(plain(str(light))) or shown(Path(light).name, 40)
@@ -96,24 +96,24 @@ def illuminant_title(light: Light) -> str:
 def colour_weights(
     wavelengths: ArrayLike, light: Light = DAYLIGHT, *, is_chromatically_adapted: bool = True
 ) -> Doubles:
-    """The (B, 3) matrix that takes reflectance at *wavelengths* (nm) to linear sRGB under *light*.
+    """The (B, 3) matrix from reflectance at *wavelengths* (nm) to linear sRGB under *light*.
 
-    Refined, reflectance 1 is white, (1, 1, 1), under any light: Bradford's transform (ICC.1:2022,
-    annex E). Else it has the colour of the light beside D65, and its largest channel is 1, so that
-    nothing white is clipped.
+    With chromatic adaptation, reflectance 1 is white, (1, 1, 1), under any light: Bradford's
+    transform (ICC.1:2022, annex E). Without it, reflectance 1 has the colour of the light relative
+    to D65, and its largest channel is 1, so that white is not clipped.
 
-    Bands that are even and at most 10 nm apart are summed (CIE 015:2018). Others stand for a curve
-    that is linear between them and constant beyond them, which is integrated by 1 nm.
+    Evenly spaced bands at most 10 nm apart are summed (CIE 015:2018). Other bands define a curve,
+    linear between bands and constant beyond them, which is integrated in steps of 1 nm.
     """
     at = doubles(wavelengths)
-    # D65 is the white of sRGB: nothing is to be adapted. The response of the networks is taken
-    # itself, so that the cube of a photo gives the very codes of that photo.
+    # D65 is the white of sRGB and needs no adaptation. Using the networks' own response makes the
+    # cube of a photo reproduce the exact codes of that photo.
     if isinstance(light, str) and illuminant_title(light) == DAYLIGHT and _is_fine(at):
         return srgb_response(at)
     weights = _xyz_weights(at, light)
     weights = weights / weights[:, 1].sum()
     if is_chromatically_adapted:
-        # It turns X, Y, Z seen in a light of this white into those seen in D65.
+        # Converts X, Y, Z under a light of this white into X, Y, Z under D65.
         daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
         gains = (BRADFORD @ daylight) / (BRADFORD @ weights.sum(axis=0))
         weights = weights @ (np.linalg.inv(BRADFORD) @ (gains[:, None] * BRADFORD)).T
@@ -125,7 +125,7 @@ def colour_weights(
 def render_lab(cube: Floats, wavelengths: ArrayLike, light: Light = DAYLIGHT) -> Doubles:
     """Reflectance (B, ...) -> CIELAB under *light* (3, ...), ISO/CIE 11664-4:2019.
 
-    Reflectance 1 is the white. CIE 1931 2 degree observer.
+    Reflectance 1 is white. CIE 1931 2 degree observer.
     """
     weights = _xyz_weights(doubles(wavelengths), light)
     relative = np.tensordot((weights / weights.sum(axis=0)).T, cube, axes=1)
@@ -135,20 +135,20 @@ def render_lab(cube: Floats, wavelengths: ArrayLike, light: Light = DAYLIGHT) ->
 
 
 def _is_fine(wavelengths: Doubles) -> bool:
-    """True if the bands rise evenly, by 10 nm at most."""
+    """True if the bands rise in even steps of at most 10 nm."""
     steps = np.diff(wavelengths)
     mean = float(steps.mean())
     return 0 < mean <= _FINE and bool(np.abs(steps - mean).max() <= _EVEN * mean)
 
 
 def _xyz_weights(wavelengths: Doubles, light: Light) -> Doubles:
-    """(B, 3): takes reflectance under *light* to X, Y, Z, on an arbitrary scale."""
+    """(B, 3), from reflectance under *light* to X, Y, Z on an arbitrary scale."""
     if _is_fine(wavelengths):
         power = illuminant_power(light, wavelengths)
         return colour_matching_functions(wavelengths) * power[:, None]
     grid = np.arange(380.0, 781.0)
     seen = colour_matching_functions(grid) * illuminant_power(light, grid)[:, None]
-    # A file may list its bands in any order, and two detectors may share some wavelengths.
+    # A file may list bands in any order, and two detectors may share wavelengths.
     rising, first = np.unique(wavelengths, return_index=True)
     weights = np.zeros((len(wavelengths), 3))
     weights[first] = interpolation(grid, rising).T @ seen
@@ -156,8 +156,8 @@ def _xyz_weights(wavelengths: Doubles, light: Light) -> Doubles:
 
 
 def names_a_file(name: str | PathLike[str]) -> bool:
-    """True if a file of this *name* exists; it need not hold a known light."""
-    # `Path.is_file` raises OSError for a name that is too long for a file.
+    """True if a file of this *name* exists, whatever it holds."""
+    # `Path.is_file` raises OSError for a name that is too long.
     return os.path.isfile(name)  # noqa: PTH113
 
 
@@ -166,12 +166,12 @@ def measured(path: Path, columns: int) -> tuple[Doubles, Doubles]:
 
     Returns
     -------
-    The wavelengths (n,) in nm, rising, at which all are known, and the values (n, *columns*).
+    The rising wavelengths (n,) in nm at which all curves are known, and the values (n, *columns*).
 
     Raises
     ------
     CameraError
-        If there are no such curves, or not from 400 to 700 nm.
+        If the file holds other curves, or curves that do not cover 400-700 nm.
     """
     try:
         curves = parsed(text_of(path), path.name, columns=columns)
@@ -191,7 +191,7 @@ def measured(path: Path, columns: int) -> tuple[Doubles, Doubles]:
 
 
 def numbers_of(row: Sequence[str]) -> list[float]:
-    """The numbers in the texts of *row*; empty if a text is not a number."""
+    """The texts of *row* as numbers; empty if one is no number."""
     try:
         return [float(text) for text in row]
     except ValueError:
@@ -199,7 +199,7 @@ def numbers_of(row: Sequence[str]) -> list[float]:
 
 
 def table_of(light: Light) -> LightTable:
-    """The power of *light* at the wavelengths where it is known. Raises `CameraError`."""
+    """The table of *light*. Raises `CameraError` if it is unknown or unusable."""
     if isinstance(light, Curve):
         order = np.argsort(light.wavelengths)
         wavelengths, power = light.wavelengths[order], light.values[order]
@@ -237,7 +237,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def plain(name: str) -> str:
-    """The letters and digits of *name* in lower case, the same for all spellings."""
+    """The letters and digits of *name* in lower case, equal for all spellings."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 

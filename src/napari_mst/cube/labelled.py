@@ -1,8 +1,8 @@
-"""Cubes as xarray and HyperSpy have them: arrays and signals whose axes have names and units.
+"""Cubes as xarray arrays and HyperSpy signals, whose axes have names and units.
 
 Names and units of arrays follow the CF conventions, version 1.11 (https://cfconventions.org), so
 that other programs find the wavelengths in netCDF files. Signals of HyperSpy 2
-(https://hyperspy.org/hyperspy-doc/current) have two axes to navigate and one of the spectrum.
+(https://hyperspy.org/hyperspy-doc/current) have two navigation axes and one signal axis.
 
 Letters: B bands, H rows, W columns.
 """
@@ -36,25 +36,25 @@ STANDARD_NAME = "radiation_wavelength"
 """CF's name for a wavelength."""
 
 CF_NAMES = frozenset({STANDARD_NAME, "sensor_band_central_radiation_wavelength"})
-"""CF's names for a wavelength, and for the centre of a band of a sensor."""
+"""CF's names for a wavelength and for the centre wavelength of a sensor band."""
 
 SPECTRAL_NAMES = frozenset(
     {"wavelength", "wavelengths", "wave", "wvl", "wl", "lambda", "band", "bands"}
 )
-"""Names of the spectral axis in arrays of others, in lower case."""
+"""Names of the spectral axis in other programs' arrays, in lower case."""
 
 _SYSTEM = "spatial_ref"
 """The variable of the coordinate system, as rioxarray names it."""
 
 ROW_NAMES = frozenset({"y", "row", "rows", "lat", "latitude", "line", "lines"})
-"""Names of the axis of rows in arrays of others, in lower case."""
+"""Names of the row axis in other programs' arrays, in lower case."""
 
 COLUMN_NAMES = frozenset({"x", "column", "columns", "col", "lon", "longitude", "sample", "samples"})
-"""Names of the axis of columns in arrays of others, in lower case."""
+"""Names of the column axis in other programs' arrays, in lower case."""
 
 
 def as_data_array(cube: PlainCube) -> "DataArray":
-    """The array of *cube* with the axes wavelength (or band), y and x.
+    """*cube* as an array with the axes wavelength (or band), y and x.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def as_data_array(cube: PlainCube) -> "DataArray":
             'Expected xarray, got none. Run: pip install "napari-mst[xarray]"'
         ) from None
     data = cube.data
-    # xarray would read lazy numbers at once, but leaves dask arrays alone.
+    # xarray reads a lazy array at once, but leaves dask arrays lazy.
     if isinstance(data, Lazy) and find_spec("dask"):
         from dask.array import from_array
 
@@ -79,7 +79,7 @@ def as_data_array(cube: PlainCube) -> "DataArray":
 
 
 def in_cf(cube: PlainCube) -> tuple[tuple[str, str, str], dict[str, Any], dict[str, str]]:
-    """The axes of *cube*, its coordinates (axes, values, attributes), and its own attributes."""
+    """The axes, the coordinates (axes, values, attributes) and the attributes of *cube* in CF."""
     if cube.unit == BAND_INDEX:
         axis, attributes = "band", {}
     else:
@@ -99,10 +99,10 @@ def in_cf(cube: PlainCube) -> tuple[tuple[str, str, str], dict[str, Any], dict[s
 
 
 def _places(cube: PlainCube) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The coordinates of the centres of columns and rows, and the system (CF's grid mapping).
+    """The coordinates of column and row centres, and the coordinate system (CF's grid mapping).
 
-    Where the pixels do not lie along axes on earth, columns and rows are counted: GDAL takes a
-    netCDF array without coordinates for one whose first row is the lowest, so y falls.
+    If the pixels do not lie along axes on earth, the coordinates count columns and rows. y falls,
+    because GDAL takes the first row of a netCDF array without coordinates for the lowest.
     """
     _, height, width = cube.data.shape
     columns, rows = np.arange(width), np.arange(height)
@@ -122,8 +122,8 @@ def _places(cube: PlainCube) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def own_texts(cube: PlainCube) -> dict[str, str]:
-    """The history, the shape and the metadata of *cube*, as far as JSON can keep them."""
-    # A program that cuts the array leaves these texts as they are: the shape shows the cut.
+    """The history, the shape and the metadata of *cube*, as far as JSON can hold them."""
+    # A program that cuts the array leaves these texts unchanged, so the stored shape shows the cut.
     texts = {"provenance": cube.provenance.to_json(), "shape": json.dumps(cube.data.shape)}
     metadata = {}
     for key, value in cube.metadata.items():
@@ -136,16 +136,16 @@ def own_texts(cube: PlainCube) -> dict[str, str]:
 
 
 def parts_of(array: "DataArray") -> PlainCube:
-    """The cube that *array*, of three axes in any order, holds.
+    """The cube in *array*, whose three axes may be in any order.
 
-    The spectral axis is the one whose coordinate has a CF name of wavelengths, or a length unit and
-    the name of wavelengths or bands; rows and columns are found by their names, or else keep their
-    order. Wavelengths in any unit of length become nm.
+    The spectral axis is the one whose coordinate has a CF name for wavelengths, else the one named
+    after wavelengths or bands. Rows and columns are found by name, or else keep their order.
+    Wavelengths in any unit of length become nm.
 
     Raises
     ------
     CubeError
-        If *array* is no array of xarray with three axes, or it is not clear which is spectral.
+        If *array* is not an xarray array with three axes, or its spectral axis is unclear.
     """
     if not (hasattr(array, "dims") and hasattr(array, "coords") and hasattr(array, "attrs")):
         raise CubeError(
@@ -165,7 +165,7 @@ def parts_of(array: "DataArray") -> PlainCube:
         PlainCube(
             array.transpose(spectral, rows, columns).data,
             *_wavelengths(array, spectral),
-            # The name of an array is its quantity only if we know the word.
+            # An array's name counts as its quantity only if it is a known one.
             quantity=str(array.attrs.get("long_name", quantity)),
         ),
         array.attrs,
@@ -174,10 +174,10 @@ def parts_of(array: "DataArray") -> PlainCube:
 
 
 def with_texts(cube: Cube, texts: Mapping[Any, Any], place: Georeference | None = None) -> Cube:
-    """*cube* with the history and the metadata in *texts*, which `own_texts` may have made.
+    """*cube* with the history and the metadata in *texts*, perhaps written by `own_texts`.
 
-    They may describe a larger cube that this is a part of: facts about pixels and bands that were
-    cut off are left out. *place* is where its coordinates say that it lies on earth.
+    If the texts describe a larger cube, of which this is a part, the facts about missing pixels and
+    bands are left out. *place* is the georeference according to the coordinates.
     """
     history = str(texts.get("provenance", ""))
     past = Provenance.from_json(history) if history else Provenance()
@@ -192,7 +192,7 @@ def with_texts(cube: Cube, texts: Mapping[Any, Any], place: Georeference | None 
         before = Georeference.from_json(str(metadata.get(FIELD)))
         metadata = metadata_of_cut(metadata, (bands, rows, columns), shape)
         if place is not None and before is not None:
-            # The coordinates do not say the system.
+            # The coordinates do not name the system.
             place = replace(before, transform=place.transform)
     if place is not None and FIELD not in metadata:
         metadata[FIELD] = place.to_json()
@@ -200,7 +200,7 @@ def with_texts(cube: Cube, texts: Mapping[Any, Any], place: Georeference | None 
 
 
 def _place(array: "DataArray", rows: str, columns: str) -> Georeference | None:
-    """The place of *array* on earth, by its coordinates and the system of rioxarray (or CF)."""
+    """The georeference of *array*, from its coordinates and rioxarray's (or CF's) system."""
     if not {rows, columns} <= set(array.coords):
         return None
     named = str(array.attrs.get("grid_mapping", array.encoding.get("grid_mapping", "spatial_ref")))
@@ -219,7 +219,7 @@ def _place(array: "DataArray", rows: str, columns: str) -> Georeference | None:
 
 
 def _spectral_axis(array: "DataArray") -> str:
-    """The name of the axis of wavelengths or bands."""
+    """Name of the axis of wavelengths or bands."""
     names = [str(name) for name in array.dims]
     by_cf = [name for name in names if name in array.coords and _has_cf_name(array.coords[name])]
     by_name = [name for name in names if name.lower() in SPECTRAL_NAMES]
@@ -237,9 +237,9 @@ def _has_cf_name(coordinate: "DataArray") -> bool:
 
 
 def _wavelengths(array: "DataArray", axis: str) -> tuple[Doubles, str]:
-    """The wavelengths and their unit: band numbers where the array has none.
+    """The wavelengths and their unit; band numbers if the array has no wavelengths.
 
-    rioxarray and others number the bands along the axis, and keep their wavelengths beside it.
+    rioxarray and others number the bands along the axis, and keep the wavelengths beside it.
     """
     along = [coordinate for coordinate in array.coords.values() if coordinate.dims == (axis,)]
     words = SPECTRAL_NAMES - {"band", "bands"}
@@ -253,9 +253,9 @@ def _wavelengths(array: "DataArray", axis: str) -> tuple[Doubles, str]:
 
 
 def in_nanometres(values: Array, unit: str, where: str) -> tuple[Doubles, str]:
-    """Wavelengths of any *unit* of length in nm, others as they are, and their unit.
+    """Wavelengths in nm if *unit* is a length, else unchanged; and their unit.
 
-    Raises `CubeError`; *where* names the place without a unit.
+    Raises `CubeError` if *unit* is blank; *where* names the coordinate in the message.
     """
     wavelengths, power = doubles(values), power_of(unit)
     if power is not None:
@@ -266,11 +266,11 @@ def in_nanometres(values: Array, unit: str, where: str) -> tuple[Doubles, str]:
 
 
 def _metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """Our metadata as they were, or the *attributes* of an array of others."""
+    """The metadata that we stored, or the *attributes* of another program's array."""
     stored = attributes.get("metadata")
     if stored is None:
         ours = {"provenance", "shape", "units", "long_name", "grid_mapping", "coordinates"}
-        # Names with an underscore belong to libraries, such as netCDF itself.
+        # Names with a leading underscore belong to libraries, such as netCDF itself.
         keys = [key for key in attributes if key not in ours and not str(key).startswith("_")]
         return {str(key): attributes[key] for key in keys}
     try:
@@ -283,14 +283,14 @@ def _metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 _OWN = "napari_mst"
-"""The node of `original_metadata` that holds our texts."""
+"""Node of `original_metadata` with our texts."""
 
 _PIXELS = "px"
-"""The unit of axes that count pixels."""
+"""Unit of axes that count pixels."""
 
 
 def as_signal(cube: PlainCube) -> "Signal1D":
-    """The signal of *cube*: (H, W, B), a view of its data.
+    """*cube* as a signal (H, W, B), a view of its data.
 
     Raises
     ------
@@ -316,13 +316,13 @@ def as_signal(cube: PlainCube) -> "Signal1D":
 
 
 def _signal_axis(cube: PlainCube) -> dict[str, Any]:
-    """The axis of the bands, as HyperSpy describes one: uniform where it can be."""
+    """HyperSpy's description of the spectral axis: uniform where possible."""
     at = cube.wavelengths
     size = len(at)
     if cube.unit == BAND_INDEX:
         return {"name": "band", "size": size}
     named = {"name": "wavelength", "units": cube.unit}
-    # Most of HyperSpy asks for a uniform axis, so rounding does not count as uneven.
+    # Most of HyperSpy needs a uniform axis, so rounding errors do not count as uneven.
     step = even_step(at, 1e-7)
     if step:
         return {**named, "size": size, "offset": float(at[0]), "scale": step}
@@ -336,7 +336,7 @@ def _signal_axis(cube: PlainCube) -> dict[str, Any]:
 
 
 def parts_of_signal(signal: "BaseSignal") -> PlainCube:
-    """The cube that *signal* holds, of one signal axis and two to navigate.
+    """The cube in *signal*, which has one signal axis and two navigation axes.
 
     Raises
     ------
@@ -356,11 +356,11 @@ def parts_of_signal(signal: "BaseSignal") -> PlainCube:
             "Use signal.transpose(signal_axes=[...])."
         )
     (spectral,) = axes.signal_axes
-    # HyperSpy counts axes from the last axis of the array.
+    # HyperSpy numbers the axes from the last axis of the array.
     columns, rows = axes.navigation_axes
     order = [axis.index_in_array for axis in (spectral, rows, columns)]
     quantity = str(signal.metadata.get_item("Signal.quantity", ""))
-    # Our texts; empty if it was not made by us.
+    # Our texts; empty in a signal from another program.
     node = signal.original_metadata.get_item(_OWN)
     texts = {} if node is None else node.as_dictionary()
     cube = PlainCube(signal.data.transpose(order), *_axis_of(spectral), quantity)
@@ -369,7 +369,7 @@ def parts_of_signal(signal: "BaseSignal") -> PlainCube:
 
 def _axis_of(axis: Any) -> tuple[Doubles, str]:
     """The wavelengths of the signal *axis*, and their unit."""
-    # HyperSpy marks unset fields by an object that is not a text.
+    # HyperSpy marks an unset field with an object that is no text.
     unit, name = (text if isinstance(text, str) else "" for text in (axis.units, axis.name))
     if not unit.strip() and name.lower() in ("band", "bands"):
         return np.arange(len(axis.axis), dtype=np.float64), BAND_INDEX

@@ -1,7 +1,7 @@
-"""Layouts of spectra in tables of text, each turned into the one that `text_tables` reads.
+"""Layouts of spectra in text tables, each converted to the one that `text_tables` reads.
 
-Its input has wavelengths in the first column and a spectrum in each other column. A row of a table
-is the number of its line, and its cells.
+That one has wavelengths in the first column and a spectrum in every other column. A row of a table
+is a line number and the cells of the line.
 """
 
 import re
@@ -24,19 +24,19 @@ from napari_mst.cube.curves import (
 _UNIT = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
 _NUMBERED = re.compile(r"(\D*?)(\d+(?:[.,]\d+)?)(\D*)")
 _FEWEST = 3
-_HEADINGS = 200  # rows that are searched for wavelengths
+_HEADINGS = 200  # rows searched for a heading with wavelengths
 _OF_SAMPLES = (re.compile("name|title|label", re.IGNORECASE), re.compile("id|sample|spectr", re.I))
 _OF_PAIRS = re.compile(r"wave|lambda|\bwl\b|^\W*(x|[nu\u00b5]m)\W*\d*$", re.IGNORECASE)
 
 Layout = Callable[[Sequence[TableRow], str], list[TableRow] | None]
-"""The rows of a named file in the usual layout; None if the file has another layout.
+"""Converts the rows of a named file to the usual layout; None for a file in another layout.
 
-Raises `CubeFileError` if they can be read in two ways.
+Raises `CubeFileError` if the rows can be read in two ways.
 """
 
 
 def padded(cells: Sequence[str], width: int) -> list[str]:
-    """The first *width* of *cells*, which may lack blank ones at their end."""
+    """The first *width* cells of a row, whose blank cells at the end may be missing."""
     return [*cells, *[""] * (width - len(cells))][:width]
 
 
@@ -50,15 +50,15 @@ def number_in(cell: str, line: int, name: str, place: str) -> float:
 
 
 def first_numeric(rows: Sequence[TableRow]) -> int | None:
-    """The first row of a wavelength, then numbers and blanks."""
+    """The index of the first row with a wavelength followed by numbers and blanks."""
     starts = (at for at, (_, cells) in enumerate(rows) if _is_numeric(cells) and cells[0].strip())
     return next(starts, None)
 
 
 def without_text_below(rows: Sequence[TableRow]) -> tuple[list[TableRow], list[str]]:
-    """The *rows* of a table without the text below it, and a note about it.
+    """The *rows* of a table without the text below the table, and a note about that text.
 
-    A last row that begins with a number is a damaged one, and stays.
+    A last row that begins with a number is a damaged row, and stays.
     """
     last = max((at for at, (_, cells) in enumerate(rows) if _is_numeric(cells)), default=-1)
     below = rows[last + 1 :]
@@ -68,7 +68,7 @@ def without_text_below(rows: Sequence[TableRow]) -> tuple[list[TableRow], list[s
 
 
 def spectra_in_rows(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
-    """A spectrum in each row, and wavelengths in the heading, beside facts about the samples.
+    """Layout with a spectrum in each row, wavelengths in the heading, and facts beside them.
 
     EcoSIS, pandas, R (`X400`) and CGATS (`SPECTRAL_NM380`, `nm380`) write such tables.
     """
@@ -87,7 +87,7 @@ def spectra_in_rows(rows: Sequence[TableRow], name: str) -> list[TableRow] | Non
         if _has_axis_in_column(title, body, run):
             if not beside or AXIS.search(title[0]):
                 return None
-            # An index without a name may count samples, or be the wavelengths of others.
+            # A first column without a name may number samples, or be wavelengths itself.
             if not (title[0].strip() or is_short):
                 fault = f"{shown(title[1], 20)!r} and {shown(body[0][1][0], 20)!r}"
                 advice = "Write 'wavelength' or 'name' above the first column."
@@ -104,7 +104,7 @@ def spectra_in_rows(rows: Sequence[TableRow], name: str) -> list[TableRow] | Non
 
 
 def pairs(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
-    """A column of wavelengths before each column of values, as of Cary and Shimadzu."""
+    """Layout of Cary and Shimadzu, with a column of wavelengths before each column of values."""
     start = first_numeric(rows)
     if start is None:
         return None
@@ -136,7 +136,7 @@ def pairs(rows: Sequence[TableRow], name: str) -> list[TableRow] | None:
 
 
 def numbered_rows(rows: Sequence[TableRow], _: str) -> list[TableRow] | None:
-    """A column that counts the rows before the one of wavelengths, as pandas and R write it."""
+    """Layout of pandas and R, with a column of row numbers before the column of wavelengths."""
     start = first_numeric(rows)
     if not start:
         return None
@@ -178,7 +178,7 @@ def _affixes(cell: str) -> tuple[str, str]:
 
 
 def _run(cells: Sequence[str]) -> range | None:
-    """The longest run of *cells* whose numbers rise or fall, with the same words around them."""
+    """The longest run of *cells* with rising or falling numbers and the same words around them."""
     best = range(0)
     start, former, sign = 0, None, 0
     for place, cell in enumerate([*cells, ""]):
@@ -198,7 +198,7 @@ def _run(cells: Sequence[str]) -> range | None:
 
 
 def _is_axis(cells: Sequence[str]) -> bool:
-    """True for numbers that may be wavelengths, in cells that may have words: rising or falling."""
+    """True if *cells* hold rising or falling numbers, with or without words, like wavelengths."""
     texts = [cell.strip() for cell in cells if cell.strip()]
     matches = [_NUMBERED.fullmatch(text) for text in texts]
     if not all(matches) or not matches:
@@ -210,14 +210,14 @@ def _is_axis(cells: Sequence[str]) -> bool:
 
 
 def _are_pairs(columns: Sequence[Sequence[str]]) -> bool:
-    """True if just every other column, from the first on, holds wavelengths of about one range."""
-    # Values that happen to rise have another range.
+    """True if exactly every other column, from the first, holds wavelengths of a similar range."""
+    # Columns of values that happen to rise have another range.
     alike = [_is_axis(cells) and _are_alike(columns[0], cells) for cells in columns]
     return all(alike[::2]) and not any(alike[1::2])
 
 
 def _are_alike(first: Sequence[str], second: Sequence[str]) -> bool:
-    """True if two columns of numbers have more than half of their range in common."""
+    """True if two columns of numbers share more than half of their range."""
     (low, high), (start, end) = (
         (min(values), max(values))
         for cells in (first, second)
@@ -227,7 +227,7 @@ def _are_alike(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def _unit_beside(cell: str) -> str:
-    """The unit in "nm380", "400 nm" or "SPECTRAL_NM_380"; none in "m1", which is a sample."""
+    """The unit in "nm380", "400 nm" or "SPECTRAL_NM_380"; "" in "m1", the name of a sample."""
     for part in _affixes(cell):
         word = re.split(r"[\W_]+", part.strip(" _.()[]"))[-1]
         if power_of(word) in (0, 3) or word == BAND_INDEX:
@@ -238,16 +238,16 @@ def _unit_beside(cell: str) -> str:
 
 
 def _has_axis_in_column(title: Sequence[str], body: Sequence[TableRow], run: range) -> bool:
-    """True if the first column holds wavelengths, or is said to."""
+    """True if the first column holds wavelengths, by its numbers or by its heading."""
     cells = [row[0] for _, row in body]
-    # Without names, the first row is one of numbers as well.
+    # In a table without names, the heading is a row of numbers as well.
     cells = cells if run.start else [title[0], *cells]
     is_numeric = all(cell.strip() and value_of(cell) is not None for cell in cells)
     return is_numeric and (_is_axis(cells) or bool(AXIS.search(title[0])))
 
 
 def _filled(rows: Sequence[TableRow], run: range) -> list[TableRow]:
-    """The *rows* from the first to the last that has numbers in the columns of *run*."""
+    """The *rows* from the first to the last one with numbers in the columns of *run*."""
 
     def has_numbers(cells: list[str]) -> bool:
         values = [value_of(cell) for cell in cells[run.start : run.stop] if cell.strip()]
@@ -258,7 +258,7 @@ def _filled(rows: Sequence[TableRow], run: range) -> list[TableRow]:
 
 
 def _column(body: Sequence[TableRow], place: int, name: str) -> list[str]:
-    """The cells of a column of numbers; blanks at the ends of rows may be missing."""
+    """The cells of a column of numbers; blank cells at the ends of rows may be missing."""
     cells = [(line, row[place] if place < len(row) else "") for line, row in body]
     for line, cell in cells:
         number_in(cell, line, name, "row")
@@ -266,7 +266,7 @@ def _column(body: Sequence[TableRow], place: int, name: str) -> list[str]:
 
 
 def _sample_names(title: Sequence[str], body: Sequence[TableRow], run: range) -> list[str]:
-    """A name for each row of *body*, from a column beside the *run* that has one for each."""
+    """A name for each row of *body*, from a column beside *run* whose cells all differ."""
     width = max(len(cells) for _, cells in body)
     named = padded(title, width)
     beside = [place for place in range(width) if place not in run]
@@ -286,7 +286,7 @@ def _sample_names(title: Sequence[str], body: Sequence[TableRow], run: range) ->
 
 
 def _values_at(ats: Sequence[str], values: Sequence[str], name: str) -> dict[str, str]:
-    """The values of a pair of columns by their wavelengths."""
+    """The values of a pair of columns, by wavelength."""
     found: dict[str, str] = {}
     for at, value in zip(ats, values, strict=True):
         if at.strip() and value.strip() and found.setdefault(plain(at), value) != value:
@@ -296,7 +296,7 @@ def _values_at(ats: Sequence[str], values: Sequence[str], name: str) -> dict[str
 
 
 def _pair_names(titles: Sequence[Sequence[str]], width: int) -> list[str]:
-    """The names of pairs of columns, from the last row of *titles* in which they differ."""
+    """The names of the pairs of columns, from the last row of *titles* in which they differ."""
     count = width // 2
     for title in reversed(titles):
         for first in (1, 0):

@@ -1,4 +1,4 @@
-"""Numbers of a cube that are read from a file, or computed, on demand.
+"""Lazy arrays: the numbers of a cube, read from a file or computed on demand.
 
 Letters: B bands, H rows, W columns; b, h, w of a part.
 """
@@ -21,31 +21,31 @@ from napari_mst.base.errors import OutOfMemory
 from napari_mst.base.memory import check_room, free_host_memory
 
 KEPT_BYTES = 2**29
-"""Bytes of decoded tiles that are kept of one cube, unless a caller sets another limit."""
+"""Bytes of decoded tiles kept in memory per cube, unless the caller sets another limit."""
 
 _SQUARES = 3
-"""Squares of a sample along each side of an image."""
+"""Number of sample squares along each side of an image."""
 
 BLOCK = 2**18
-"""Numbers that are changed at a time: a few megabytes, which a processor caches."""
+"""Count of numbers changed at a time: a few megabytes, which fit into a processor's cache."""
 
 Numbers = Any
-"""(B, H, W) numbers: an array, or `Lazy` ones, which have its shape, its type and its indexing."""
+"""(B, H, W) numbers: an array, or a `Lazy` array with the same shape, type and indexing."""
 
 Read = Callable[..., Array]
-"""Gives the (b, h, w) numbers of three ranges, of bands, rows and columns: rising, not empty."""
+"""Returns the numbers (b, h, w) of three rising, non-empty ranges of bands, rows and columns."""
 
 
 def mapped(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """An array in a temporary file that vanishes with its last user.
+    """An array in a temporary file that is deleted with its last user.
 
-    The space is allocated before it is mapped: a full disk is an error here (`OutOfMemory`), not a
-    dead process later. (macOS allocates nothing ahead: there, only a plan has seen that there is
-    room.)
+    The space is allocated before it is mapped, so that a full disk raises `OutOfMemory` here rather
+    than killing the process later. (macOS allocates nothing ahead; there the plan alone has checked
+    the space.)
     """
     length = prod(shape) * np.dtype(dtype).itemsize
     try:
-        # The file has no name, and once mapped it lives until its last user is gone.
+        # The file has no name, and once mapped it lives as long as its last user.
         with tempfile.TemporaryFile(prefix="napari-mst-") as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, length)
@@ -61,21 +61,21 @@ def mapped(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
 
 
 class Lazy:
-    """The (B, H, W) numbers of a cube that are not in memory.
+    """A lazy array: the numbers (B, H, W) of a cube that are not in memory.
 
-    Indexing as in NumPy reads the numbers at once and returns an array. `part`, `mapped`
-    and `transpose` read nothing. `np.asarray` reads all, and raises `OutOfMemory` where they are
-    more than the memory that is free. It does not change, so a deep copy is the same object; a
+    Indexing as in NumPy reads the numbers immediately and returns an array. `part`, `mapped` and
+    `transpose` read nothing. `np.asarray` reads all numbers, and raises `OutOfMemory` if they do
+    not fit into the free memory. A lazy array is immutable, so a deep copy is the same object; a
     pickle holds the numbers. *sides* (b, h, w) is the shape of the smallest part that can be read.
 
     Attributes
     ----------
     tiles
-        The tiles that are kept, see `cached`.
+        The cached tiles, see `cached`.
     coarse
-        The numbers (B, h, w) averaged down over the image, in memory, for viewers; None without.
+        A copy (B, h, w) averaged down over the image, in memory, for viewers; None without one.
     base
-        The numbers of which these are a transposition; None for any other.
+        The lazy array that this one transposes; None for any other.
     """
 
     ndim = 3
@@ -112,7 +112,7 @@ class Lazy:
         if len(items) > 3 or any(np.ndim(item) > 1 for item in items):
             return np.asarray(self)[key]
         chosen, ranges = zip(*map(_indexed, items, self.shape), strict=True)
-        # Scattered pixels, whose box may be the whole image, are read one by one.
+        # Scattered pixels are read one by one, since their box may be the whole image.
         if isinstance(items[0], slice) and np.ndim(items[1]) == np.ndim(items[2]) == 1:
             places = zip(items[1], items[2], strict=True)
             return np.stack([self[items[0], row, column] for row, column in places], -1)
@@ -129,9 +129,9 @@ class Lazy:
         return np.asarray, (np.asarray(self),)
 
     def part(self, *cuts: slice | list[int]) -> "Lazy":
-        """Some bands, rows and columns, without reading any.
+        """A part of the bands, rows and columns; nothing is read.
 
-        Slices rise; one of the axes may be listed in any order.
+        Slices must rise. One of the axes may be a list of indices in any order.
         """
         pairs = zip(self.shape, cuts, strict=False)
         within = [range(size)[cut] if isinstance(cut, slice) else cut for size, cut in pairs]
@@ -148,7 +148,7 @@ class Lazy:
         return Lazy(self.name, tuple(map(len, within)), self.dtype, read, self.sides)
 
     def mapped(self, change: Callable[[Array, range], Array], dtype: DTypeLike) -> Numbers:
-        """The numbers after *change*, which gets some (b, h, w), and the range of bands."""
+        """The numbers after *change*, which takes a part (b, h, w) and the range of its bands."""
 
         def read(bands: range, rows: range, columns: range) -> Array:
             numbers = np.empty((len(bands), len(rows), len(columns)), dtype)
@@ -161,7 +161,7 @@ class Lazy:
         return Lazy(self.name, self.shape, dtype, read, self.sides)
 
     def transpose(self, axes: tuple[int, ...]) -> "Lazy":
-        """The numbers with their *axes* in another order; NumPy's functions call this."""
+        """The numbers with their *axes* in another order. NumPy's functions call this method."""
 
         def read(*ranges: range) -> Array:
             return self._of(*(ranges[axes.index(at)] for at in range(3))).transpose(axes)
@@ -177,28 +177,28 @@ class Lazy:
 
 
 def sample_of(data: Numbers, pixels: float) -> list[tuple[slice, slice]]:
-    """Rows and columns of about *pixels* pixels of *data* (B, H, W), from all over the image."""
+    """Rows and columns of about *pixels* pixels of *data* (B, H, W), spread over the image."""
     _, height, width = data.shape
     if not isinstance(data, Lazy) or data.sides[1] == 1:
         every = slice(None, None, max(1, int(np.sqrt(height * width / pixels))))
         return [(every, every)]
-    # Each pixel alone would take a tile: a few squares show the image as well.
+    # Each single pixel would cost a whole tile, and a few squares represent the image as well.
     shares = (np.arange(_SQUARES) + 0.5) / _SQUARES
     tops, lefts = ((shares * size).astype(int).tolist() for size in (height, width))
     return [(slice(top, top + 8), slice(left, left + 8)) for top, left in product(tops, lefts)]
 
 
 def changed(data: Numbers, change: Callable[[Array, range], Array], dtype: DTypeLike) -> Numbers:
-    """*data* (B, H, W) after *change*, see `Lazy.mapped`: in memory or lazy, as *data* are.
+    """*data* (B, H, W) after *change*, see `Lazy.mapped`: in memory or lazy, like *data*.
 
-    Raises `OutOfMemory` if they do not fit into memory.
+    Raises `OutOfMemory` if the result does not fit into memory.
     """
     numbers = lazy_of(data).mapped(change, dtype)
     return numbers if isinstance(data, Lazy) else np.asarray(numbers)
 
 
 def lazy_of(data: Numbers) -> Lazy:
-    """*data* (B, H, W), perhaps an array, as `Lazy` ones."""
+    """*data* (B, H, W), an array or lazy already, as a `Lazy` array."""
     if isinstance(data, Lazy):
         return data
 
@@ -209,7 +209,7 @@ def lazy_of(data: Numbers) -> Lazy:
 
 
 def planes_of(data: Numbers, bands: Sequence[int], *cuts: slice) -> Array:
-    """The numbers of some *bands* of *data* (B, H, W); neighbours are read at once."""
+    """The numbers of some *bands* of *data* (B, H, W); neighbouring bands are read together."""
     first = min(bands)
     if max(bands) - first < len(bands):
         near = np.asarray(data[(slice(first, max(bands) + 1), *cuts)])
@@ -219,7 +219,7 @@ def planes_of(data: Numbers, bands: Sequence[int], *cuts: slice) -> Array:
 
 
 def part_of(data: Any, *cuts: slice | list[int]) -> Any:
-    """Some bands, rows and columns of *data* (B, H, W): in memory or lazy, as *data* are."""
+    """A part of the bands, rows and columns of *data* (B, H, W): in memory or lazy, like *data*."""
     return data.part(*cuts) if isinstance(data, Lazy) else data[cuts]
 
 
@@ -229,15 +229,15 @@ def coarse_of(data: Any) -> Any:
 
 
 class Level(Lazy):
-    """*numbers* at every *step*-th row and column, as a viewer draws them: at once.
+    """One level of a viewer's pyramid: every *step*-th row and column of *numbers*, at once.
 
-    They come from `Lazy.coarse`, and at a *step* of 1 from the cached tiles. An index by slices
-    alone is again drawn later.
+    The numbers come from `Lazy.coarse` and, at a *step* of 1, from the cached tiles. Indexing by
+    slices alone gives another lazy array.
 
     Attributes
     ----------
     on_missing
-        Called with the tiles that a viewer has drawn by coarse numbers.
+        Called with the tiles that were drawn from coarse numbers.
     """
 
     coarse: Array
@@ -276,7 +276,7 @@ class Level(Lazy):
 
 
 def levels_of(numbers: Lazy, coarse: Array) -> list[Any]:
-    """The pyramid by which a viewer draws *numbers* with *coarse* ones, the finest first."""
+    """The pyramid of *numbers* and *coarse* for a viewer, finest level first."""
     levels: list[Any] = [Level(numbers, coarse, 1)]
     while levels[-1].shape[1] > 2 * coarse.shape[1]:
         levels.append(Level(numbers, coarse, 2 * levels[-1].step))
@@ -284,7 +284,7 @@ def levels_of(numbers: Lazy, coarse: Array) -> list[Any]:
 
 
 def _indexed(item: Any, size: int) -> tuple[Any, range]:
-    """The range of an axis of *size* elements that *item* needs, and the index within that."""
+    """The range that *item* needs of an axis of *size*, after the index of *item* within it."""
     if isinstance(item, slice | range):
         at = range(size)[item] if isinstance(item, slice) else item
         return (slice(None), at) if at.step > 0 else (slice(None, None, -1), at[::-1])
@@ -302,15 +302,15 @@ def _indexed(item: Any, size: int) -> tuple[Any, range]:
 
 
 ChunkPlace = tuple[int, ...]
-"""The number of a tile along each axis."""
+"""Index of a tile along each axis."""
 
 
 def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1, kept: int | None = None) -> Lazy:
-    """Read *numbers* in tiles of *sides* (b, h, w), of which those that were used last stay.
+    """A lazy array that reads *numbers* in tiles of *sides* (b, h, w), and caches recent tiles.
 
-    As many bytes of them are *kept*, by default `KEPT_BYTES`, or a row of tiles. Tiles that are
-    missing are read together; threads wait for each other. Fewer than *fewest* pixels outside of
-    the cached tiles are read alone.
+    The cache holds *kept* bytes, by default `KEPT_BYTES`, and at least a row of tiles. Missing
+    tiles are read together; threads wait for each other. A part of fewer than *fewest* pixels that
+    is not cached is read without its tiles.
     """
     sides = tuple(map(min, sides, numbers.shape))
     tile_bytes = prod(sides) * numbers.dtype.itemsize
@@ -331,9 +331,9 @@ def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1, kept: int | Non
         needed = set(product(*([cut[0] for cut in axis] for axis in axes)))
         if is_small and not tiles.keys() >= needed:
             return numbers._read(*ranges)
-        # Reading an image in strips visits all tiles of a row again and again.
+        # Reading an image in strips visits all tiles of a row repeatedly.
         most = max(budget, min(len(axes[0]) * across, limit))
-        # A few tiles at a time, so that a large part is in memory only once.
+        # A few tiles at a time, so that a large part is held in memory only once.
         step = max(1, most // (4 * len(axes[0])))
         for row, left in product(axes[1], range(0, len(axes[2]), step)):
             pieces = list(product(axes[0], [row], axes[2][left : left + step]))
@@ -341,14 +341,14 @@ def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1, kept: int | Non
             found = known(places)
             if len(found) < len(places):
                 with lock:
-                    # Another thread may have read them meanwhile.
+                    # Another thread may have read the tiles meanwhile.
                     found |= known(places)
                     missing = [place for place in places if place not in found]
                     _fetch(missing, numbers, sides, found)
             for place, piece in zip(places, pieces, strict=True):
                 _, there, here = zip(*piece, strict=True)
                 part[there] = found[place][here]
-                # The most recently used ones go last.
+                # The most recently used tiles go last.
                 tiles.pop(place, None)
                 tiles[place] = found[place]
             for place in list(tiles)[:-most]:
@@ -367,7 +367,7 @@ def _fetch(
     if not missing:
         return
     low, high = np.min(missing, axis=0).tolist(), np.max(missing, axis=0).tolist()
-    # Tiles are read in one box if most of the box is missing, else one by one.
+    # Tiles are read as one box if more than half of the box is missing, else one by one.
     if 2 * len(missing) <= prod(b - a + 1 for a, b in zip(low, high, strict=True)):
         for place in missing:
             _fetch([place], numbers, sides, tiles)
@@ -382,7 +382,7 @@ def _fetch(
 
 
 def cuts(wanted: range, side: int) -> Iterator[tuple[int, slice, slice]]:
-    """The tiles along an axis that have *wanted*: number, place in *wanted*, place in the tile."""
+    """Tiles along an axis that cover *wanted*: index, place in *wanted*, place in the tile."""
     for tile in range(wanted.start // side, wanted[-1] // side + 1):
         first, last = (
             max(0, -(-(at * side - wanted.start) // wanted.step)) for at in (tile, tile + 1)

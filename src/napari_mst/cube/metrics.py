@@ -1,6 +1,6 @@
-"""Distances of an estimated cube from its reference: plain functions of two (B, H, W) arrays.
+"""Errors of an estimated cube against its reference: plain functions of two (B, H, W) arrays.
 
-Dark pixels make relative measures meaningless, so each function says which pixels it counts.
+Relative errors are meaningless in dark pixels, so each function states which pixels it counts.
 """
 
 import numpy as np
@@ -16,40 +16,40 @@ DARK = 0.02
 """Reflectance at or below which a pixel has no relative error and no spectral angle."""
 
 CORE = (420.0, 680.0)
-"""Wavelengths (nm) between which a photo says something about the spectrum.
+"""Range of wavelengths (nm) in which a photo constrains the spectrum.
 
-Outside, the eye sees almost nothing.
+Outside it, the eye sees almost nothing.
 """
 
 CORE_MEAN = 0.05
-"""Least mean reflectance of a pixel that counts for `core_mrae`."""
+"""Smallest mean reflectance of a pixel that counts for `core_mrae`."""
 
 
 def mrae(estimate: CubeData, reference: CubeData, dark: float = DARK) -> float:
     """Mean relative absolute error |e - r| / r; NaN if no pixel counts.
 
-    Pixels count whose *reference* exceeds *dark* in all bands.
+    A pixel counts if its *reference* exceeds *dark* in all bands.
     """
     return _relative(estimate, reference, np.all(reference > dark, axis=0))
 
 
 def core_pixels(reference: CubeData, dark: float = DARK) -> Mask:
-    """The mask (H, W) of pixels that count for `core_mrae`.
+    """Mask (H, W) of the pixels that count for `core_mrae`.
 
-    The mean of their *reference* is at least `CORE_MEAN`, and all its bands exceed *dark*.
+    Their *reference* has a mean of at least `CORE_MEAN`, and exceeds *dark* in all bands.
     """
     is_bright = reference.mean(axis=0) >= CORE_MEAN
     return is_bright & (reference > dark).all(axis=0)
 
 
 def core_bands(wavelengths: ArrayLike) -> Mask:
-    """The mask (B,) of *wavelengths* (nm) that lie within `CORE`."""
+    """Mask (B,) of the *wavelengths* (nm) within `CORE`."""
     at = doubles(wavelengths)
     return (at >= CORE[0]) & (at <= CORE[1])
 
 
 def core_mrae(estimate: CubeData, reference: CubeData, wavelengths: ArrayLike) -> float:
-    """`mrae` where a photo says something: in `core_bands`, over `core_pixels`; NaN if none."""
+    """`mrae` over `core_bands` and `core_pixels`; NaN if there are none."""
     bands = core_bands(wavelengths)
     return _relative(estimate[bands], reference[bands], core_pixels(reference))
 
@@ -73,7 +73,7 @@ def psnr(estimate: CubeData, reference: CubeData, peak: float = 1.0) -> float:
 def spectral_angles(estimate: CubeData, reference: CubeData, dark: float = DARK) -> Doubles:
     """Angle between the two spectra of each pixel in degrees, (H, W).
 
-    It is NaN where the reference's mean is not above *dark*, or a spectrum is zero.
+    NaN where the mean of the reference is not above *dark*, or a spectrum is zero.
     Kruse et al., Remote Sens. Environ. 44 (1993) 145, doi:10.1016/0034-4257(93)90013-N.
     """
     e, r = estimate.astype(np.float64), reference.astype(np.float64)

@@ -1,6 +1,6 @@
-"""The parts that make up a cube, and cuts of it: their checks, and their effect on metadata.
+"""The fields of a cube, and cuts of a cube: their checks, and their effect on metadata.
 
-Tensors of other libraries come in by DLPack (https://dmlc.github.io/dlpack), masked arrays as
+Tensors of other libraries enter through DLPack (https://dmlc.github.io/dlpack), masked arrays as
 arrays with NaN. Letters: B bands, H rows, W columns.
 """
 
@@ -27,7 +27,7 @@ def array_of_tensor(tensor: Any) -> Array:
     Raises
     ------
     CubeError
-        If they are not in the main memory, need gradients, or are of a type that NumPy has not.
+        If the tensor is not in main memory, needs gradients, or has a type that NumPy lacks.
     """
     try:
         return np.from_dlpack(tensor)
@@ -40,7 +40,7 @@ def array_of_tensor(tensor: Any) -> Array:
 
 
 def plain_array(source: ArrayLike) -> Array:
-    """*source* as an array without a mask: masked numbers are NaN, so integers become floats."""
+    """*source* as an array without a mask: masked numbers become NaN, and integers floats."""
     if not np.ma.is_masked(source):
         return np.asarray(source)
     numbers = np.ma.getdata(source)
@@ -50,27 +50,27 @@ def plain_array(source: ArrayLike) -> Array:
 
 
 Span = slice | tuple[int, int]
-"""Some rows or columns, (start, stop) or a slice: from *start*, up to but without *stop*."""
+"""A range of rows or columns, (start, stop) or a slice; *stop* is excluded."""
 
 _OF_PIXELS = frozenset({"geo points", "map info", "picks", "rpc info", "x start", "y start"})
-"""Fields of metadata that name pixels of the whole image, useless for a part of it."""
+"""Metadata fields that refer to pixels of the whole image, and are wrong for a part of it."""
 
 _OF_BANDS = ("band names", "bbl", "fwhm", "data gain values", "data offset values")
-"""Fields of metadata that have one value for each band."""
+"""Metadata fields with one value per band."""
 
 DEFAULT_BANDS = "default bands"
-"""ENVI's field for the numbers, from 1, of the bands to show as red, green and blue."""
+"""ENVI field with the 1-based numbers of the bands to display as red, green and blue."""
 
 ABOUT_BANDS = frozenset({*_OF_BANDS, DEFAULT_BANDS})
-"""Fields of metadata that describe single bands."""
+"""Metadata fields that describe single bands."""
 
 Cube = TypeVar("Cube", bound="PlainCube")
-"""A cube of any kind, which comes out as it came in."""
+"""Any kind of cube; a function returns the kind that it was given."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlainCube:
-    """The fields of a `SpectralCube`, which describes them, and the array that others see in it."""
+    """The fields of a `SpectralCube`, documented there, and the cube as an array for libraries."""
 
     data: Numbers
     wavelengths: Doubles
@@ -83,7 +83,7 @@ class PlainCube:
         given: Any = self.data
         if not isinstance(given, np.ndarray) and hasattr(given, "__dlpack__"):
             object.__setattr__(self, "data", array_of_tensor(given))
-        # A masked array exists only if its module, which takes 0.02 s, was imported already.
+        # A masked array exists only if its module was imported before, which takes 0.02 s.
         if "numpy.ma" in sys.modules and isinstance(given, np.ma.MaskedArray):
             object.__setattr__(self, "data", plain_array(given))
         if self.data.ndim != 3 or 0 in self.data.shape:
@@ -100,12 +100,12 @@ class PlainCube:
         object.__setattr__(self, "wavelengths", wavelengths)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        """`data` (B, H, W) as NumPy asks for it: without a copy where that is possible.
+        """`data` (B, H, W) for NumPy, without a copy where possible.
 
         Raises
         ------
         CubeError
-            If *copy* is False, and `data` is of another *dtype* or would have to be read first.
+            If *copy* is False, and `data` has another *dtype* or would have to be read first.
         """
         is_there = isinstance(self.data, np.ndarray)
         is_same = dtype is None or np.dtype(dtype) == self.data.dtype
@@ -114,28 +114,28 @@ class PlainCube:
                 f"Expected to copy {self.data.dtype} data of type {type(self.data).__name__}, "
                 "got copy=False. Leave `copy` out."
             )
-        # Before NumPy 2, copy=None meant something else there.
+        # Before NumPy 2, copy=None had another meaning.
         return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """`data` for other array libraries, as `torch.from_dlpack(cube)` asks for it.
+        """`data` for other array libraries, as in `torch.from_dlpack(cube)`.
 
         Raises
         ------
         BufferError
-            If the numbers are read-only, as in a file that was opened for reading.
+            If the numbers are read-only, as those of a file opened for reading.
         """
         return np.asarray(self.data).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The device of `data` in the terms of DLPack: the main memory."""
+        """The device of `data` as DLPack names it: main memory."""
         return np.empty(0).__dlpack_device__()
 
     def __getitem__(self, key: Any) -> Any:
-        """The numbers at *key* as a plain array, or one number: NumPy's indexing of `data`.
+        """The numbers at *key*, as a plain array or one number: NumPy's indexing of `data`.
 
-        Data that are still in a file are read there only. Where `data` are in memory, slices are
-        views of them.
+        From data that are still in a file, only these numbers are read. Slices of data in memory
+        are views.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class PlainCube:
         >>> cube[0].shape, cube[:, 10:20].shape
         ((40, 50), (3, 10, 50))
         """
-        # The empty key gives a number for an array without axes, and the array itself for others.
+        # The empty key turns an array without axes into a number, and leaves others as they are.
         return np.asarray(self.data[key])[()]
 
     def __iter__(self) -> NoReturn:
@@ -204,7 +204,7 @@ def without(fields: Mapping[str, Any], left_out: Collection[str]) -> dict[str, A
 
 
 def with_tuples(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata that were *stored* as JSON, which has lists where a cube has tuples."""
+    """Metadata *stored* as JSON, with its lists turned back into tuples."""
     return {
         key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()
     }
@@ -216,8 +216,8 @@ def checked_span(span: Span, length: int, name: str) -> slice:
     Raises
     ------
     CubeError
-        If it is empty, lies beyond 0 to *length*, has a step, or is not of whole numbers; *name*
-        says in the message what it counts.
+        If it is empty, reaches beyond 0 to *length*, has a step, or is not of whole numbers. The
+        message calls it *name*.
     """
     try:
         start, stop = (span.start, span.stop) if isinstance(span, slice) else span
@@ -250,8 +250,8 @@ def metadata_of_cut(
 ) -> dict[str, Any]:
     """*metadata* of a cube of shape *then* for a part of shape *now* that another library cut out.
 
-    Fields about pixels, also places on earth, or with a value for each band are left out where
-    there are fewer of them.
+    If pixels are missing, fields about pixels and the georeference are left out; if bands are
+    missing, fields with a value per band.
     """
     kept = dict(metadata)
     if then[1:] != now[1:]:
@@ -264,7 +264,7 @@ def metadata_of_cut(
 def metadata_of_bands(
     metadata: Mapping[str, Any], bands: Sequence[int], count: int
 ) -> dict[str, Any]:
-    """*metadata* for some *bands* of *count*; the default bands, numbers of all, are left out."""
+    """*metadata* for some *bands* of *count*, without the default bands, which number all bands."""
     kept = without(metadata, [DEFAULT_BANDS])
     for key in [key for key in _OF_BANDS if key in kept]:
         value = kept.pop(key)

@@ -1,8 +1,8 @@
 """Cubes as pictures: as an eye sees them under a light, or three bands with stretched contrast.
 
-A `Recipe` says how the bands of a cube become red, green and blue; `paint` follows it a few rows at
-a time, on the whole image or on a part of it. The methods `render` and `composite` of a cube are
-made of these. Pictures are 8-bit sRGB (IEC 61966-2-1:1999).
+A `Recipe` says how the bands of a cube become red, green and blue; `paint` applies it a few rows at
+a time, to the whole image or to a part. The methods `render` and `composite` of a cube combine the
+two. Pictures are 8-bit sRGB (IEC 61966-2-1:1999).
 
 Letters: B bands, H rows, W columns; n bands that a picture uses; k rows of a strip.
 """
@@ -25,36 +25,36 @@ from napari_mst.cube.lazy import planes_of, sample_of
 from napari_mst.cube.parts import DEFAULT_BANDS, PlainCube
 
 VISIBLE = (450.0, 650.0)
-"""Nanometres that a cube must cover to have a colour; the eye sees little outside them."""
+"""Range (nm) that a cube must cover to have a colour; the eye sees little outside it."""
 
 INFRARED: tuple[float, ...] = (860.0, 650.0, 550.0)
-"""nm; the false colour of photographs on infrared film: plants are red."""
+"""nm; the false colours of infrared film, which shows plants in red."""
 
 SHARES = (0.8, 0.5, 0.2)
-"""Places of red, green and blue within the wavelengths, if nothing better is known."""
+"""Positions of red, green and blue within the range of wavelengths, as a last resort."""
 
 PERCENTILES = (1.0, 99.0)
-"""Percentiles of the valid pixels that a stretch makes black and white."""
+"""Percentiles of the valid pixels that a stretch maps to black and white."""
 
 BRIGHTNESS = (0.25, 0.75)
-"""Bounds of the median brightness of a composite, which lie within .2 to .8 for rounding."""
+"""Bounds of the median brightness of a composite: with rounding it stays within .2 to .8."""
 
 SAMPLES = 2**16
-"""About how many pixels a stretch is chosen from."""
+"""Approximate number of pixels that determine a stretch."""
 
 STRIP = 2**22
-"""About how many numbers are worked on at a time: 16 MB of float32."""
+"""Approximate count of numbers processed at a time: 16 MB of float32."""
 
 
 class Tone(NamedTuple):
-    """The tone of a picture: it turns linear red, green and blue into codes.
+    """Tone curve of a picture, from linear red, green and blue to codes.
 
     Attributes
     ----------
     black, white
         (3,) numbers that become 0 and 255.
     power
-        Exponent of the encoded value (0-1); below 1 it makes the middle brighter.
+        Exponent of the encoded value (0-1); below 1 it brightens the midtones.
     """
 
     black: Singles
@@ -63,21 +63,21 @@ class Tone(NamedTuple):
 
 
 AS_IT_IS = Tone(np.zeros(3, np.float32), np.ones(3, np.float32))
-"""0 is black and 1 is white, as in a rendering of reflectance."""
+"""0 is black and 1 is white, as for reflectance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The recipe of a picture: it turns the bands of a cube into colours.
+    """Recipe of a picture: how the bands of a cube become colours.
 
     Attributes
     ----------
     title
-        For a person: "CIE colour, D65" or "850, 650, 550 nm".
+        Title for people: "CIE colour, D65" or "850, 650, 550 nm".
     bands
         (n,) indices of the bands that are read.
     weights
-        (n, 3): takes these bands to linear red, green and blue.
+        (n, 3), from these bands to linear red, green and blue.
     """
 
     title: str
@@ -87,7 +87,7 @@ class Recipe:
 
 
 Slices = tuple[slice, slice]
-"""Rows and columns of the image, or only every *n*-th of them."""
+"""Rows and columns of the image, perhaps only every *n*-th."""
 
 WHOLE = (slice(None), slice(None))
 
@@ -146,14 +146,14 @@ def best_bands(cube: PlainCube) -> list[int]:
     low = float(at.min())
     high = float(at.max())
     colours = INFRARED
-    # Film sees green, red and the near infrared; other ranges are divided evenly.
+    # Infrared film records green, red and near infrared; other ranges are divided evenly.
     if cube.unit != NANOMETRES or low > INFRARED[2] or high < INFRARED[0]:
         colours = tuple(low + share * (high - low) for share in SHARES)
     return [int(good[np.abs(at - colour).argmin()]) for colour in colours]
 
 
 def _named_bands(cube: PlainCube) -> list[int] | None:
-    """The bands that the header names, if it names one or three that are there."""
+    """The default bands of the header, if it names one or three existing bands."""
     named = cube.metadata.get(DEFAULT_BANDS, ())
     # Formats other than ENVI keep the field as text or as a list.
     words = named.strip("{}[]() ").split(",") if isinstance(named, str) else named
@@ -209,22 +209,22 @@ def _seen(cube: PlainCube, light: Light, is_chromatically_adapted: bool) -> Reci
 
 
 def _stretched(cube: PlainCube, recipe: Recipe, *, is_reflectance: bool = False) -> Recipe:
-    """*recipe* with the tone that shows the pixels of *cube* best."""
+    """*recipe* with the tone that suits the pixels of *cube*."""
     colours = _sample(cube, recipe)
     if not colours.size:
         return recipe
-    # Colours of reflectances are true as they are, unless that is too dark or too bright to see.
+    # True colours of reflectance stay, unless they are too dark or too bright to see.
     if is_reflectance and BRIGHTNESS[0] <= _median(colours, AS_IT_IS) <= BRIGHTNESS[1]:
         return recipe
     black, white = np.percentile(colours, PERCENTILES, axis=1).astype(np.float32)
     if is_reflectance:
-        # One range for all channels, from 0: brightness may change, hues stay.
+        # One range for all channels, from 0, changes the brightness but no hue.
         black, white = np.zeros_like(black), np.full_like(white, white.max())
     middle = np.median(colours, axis=1).astype(np.float32)
     width = np.maximum(white - black, np.abs(middle) * np.float32(1e-6))
     width = np.where(width > 0, width, np.float32(1))
-    # A value that more than half of the pixels share is not black, nor white: that of a flat
-    # channel is in the middle.
+    # A value shared by more than half of the pixels must not become black or white: a flat channel
+    # is shown in the middle.
     tone = Tone(
         np.where(middle <= black, middle - width, black),
         np.where(middle >= white, middle + width, white),
@@ -237,15 +237,15 @@ def _stretched(cube: PlainCube, recipe: Recipe, *, is_reflectance: bool = False)
 
 
 def _median(colours: Singles, tone: Tone) -> float:
-    """Median brightness (0-1) of linear *colours* (3, n) with *tone*: the mean of the channels."""
+    """Median brightness (0-1), the mean of the channels, of linear *colours* (3, n) with *tone*."""
     return float(np.median(_encoded(colours.T, tone).mean(axis=1)))
 
 
 def _sample(cube: PlainCube, recipe: Recipe) -> Singles:
     """Linear colours of valid pixels all over the image, (3, n).
 
-    Pixels that are not numbers, that the file ignores, or that are zero in all channels are left
-    out: the frame of a map, or of a cube that was turned, shows nothing of the scene.
+    Pixels that are NaN, ignored by the file, or zero in all channels are left out: the frame of a
+    map, or of a rotated cube, shows nothing of the scene.
     """
     parts = [_mixed(cube, recipe, part) for part in sample_of(cube.data, SAMPLES)]
     mixed = np.concatenate([part.reshape(3, -1) for part in parts], axis=1)
@@ -259,9 +259,9 @@ def _sample(cube: PlainCube, recipe: Recipe) -> Singles:
 def paint(
     cube: PlainCube, recipe: Recipe, part: Slices = WHOLE, progress: Progress = NO_PROGRESS
 ) -> Codes:
-    """The picture of *part* of *cube* by *recipe*, (H, W, 3) sRGB; black where nothing is known.
+    """The picture of *part* of *cube* by *recipe*, (H, W, 3) sRGB; unknown pixels are black.
 
-    Raises `Cancelled` soon after the progress was cancelled.
+    Raises `Cancelled` soon after *progress* is cancelled.
     """
     sides = zip(part, cube.data.shape[1:], strict=True)
     lines, columns = (range(*at.indices(side)) for at, side in sides)
@@ -303,12 +303,12 @@ def _encoded(linear: Singles, tone: Tone) -> Singles:
 
 
 def strided(data: Array, side: int) -> Singles:
-    """Every n-th pixel of (B, H, W) *data*, so that the longer side has at most *side* pixels."""
+    """Every n-th pixel of *data* (B, H, W), so that the longer side has at most *side* pixels."""
     step = -(-max(data.shape[1:]) // side)
     return singles(data[:, ::step, ::step])
 
 
 def thumbnail(sample: Singles, cube: PlainCube) -> Codes:
-    """The picture of the pixels *sample* (B, h, w) of *cube*, (h, w, 3), as `composite` has it."""
+    """The composite (h, w, 3) of *sample* (B, h, w), some pixels of *cube*."""
     small = PlainCube(sample, cube.wavelengths, cube.unit, cube.quantity, metadata=cube.metadata)
     return paint(small, composite_of(small))

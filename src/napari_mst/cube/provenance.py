@@ -1,4 +1,4 @@
-"""The history of a cube: its model, its photo, and how it was made."""
+"""The history of a cube: its model, its photo, and the settings of its run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ from napari_mst.base.arrays import Brief
 from napari_mst.base.errors import CubeError
 
 UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
-"""The state of a prediction interval where it is unknown how the photo shows colours."""
+"""State of a prediction interval if the colour rendering of the photo is unknown."""
 
 BY_CHART = "by its ColorChecker"
-"""The illuminant of a linear photo whose chart gave camera and light together, as one response."""
+"""The illuminant of a linear photo whose chart gave one response for camera and light."""
 
-# A history that is known before the run has these not yet, or they depend on the machine.
+# Fields that are unknown before the run, or depend on the machine.
 _MAY_DIFFER = frozenset(
     (
         "device",
@@ -36,41 +36,40 @@ class Provenance(Brief):
     Attributes
     ----------
     precision_error
-        How far a precision of 16 bits was off float32 on a sample of the photo, at most, as a share
-        of the largest value.
+        Largest difference of 16-bit precision from float32 on a sample of the photo, as a share of
+        the largest value.
     estimate_error
-        How far a cube is off, at most and as a share of the largest value, whose statistics were
-        estimated from a part of the photo: measured there, and never 0 for such a cube. 0 says that
-        they are those of the whole photo; see `is_estimate`.
+        Largest error of a cube whose statistics were estimated from a part of the photo, as a share
+        of the largest value; it is measured on that part and never 0. 0 means that the statistics
+        come from the whole photo; see `is_estimate`.
     camera, illuminant, white, white_balance
-        How a linear photo came about (see `cameras.Acquisition`), for models that take it.
+        Acquisition of a linear photo (see `cameras.Acquisition`), for models that need it.
     sensor
-        The response of camera and light, red, green and blue of each of 31 bands, if one of them
-        was a file; empty where their names are enough. See `cameras.RecordedCapture`.
+        The response of camera and light, red, green and blue for each of 31 bands, if one of the
+        two was a file; empty where their names suffice. See `cameras.RecordedCapture`.
     is_light_estimated
-        Whether the illuminant was estimated from the photo: then it is a mixture of likely lights.
+        True if the illuminant, a mixture of likely lights, was estimated from the photo.
     denoise, denoising
-        What was asked for, "auto", "off" or h in units of the noise; and what was done to the photo
-        before the network saw it, "" for nothing.
+        The denoising requested: "auto", "off", or h in units of the noise; and the denoising
+        applied before the network saw the photo, "" for none.
     error_band
-        The numbers by which a prediction interval is made from the cube alone, see
+        Numbers from which a prediction interval is computed for the cube, see
         `reconstruction.model_intervals`; empty for a cube without one.
     calibrated_by
-        The reason why the photo shows colours exactly, in the words of the user; "" if there is
-        none.
+        The user's reason why the photo shows colours exactly; "" for none.
     region
         The part of the photo that the cube shows, "row0:row1,column0:column1"; "" for all.
     cut
-        The rows, columns and bands that were cut out of a larger cube after it was made; "" for a
-        cube as it was made. The numbers of a cut differ from those of a run on the same region.
+        Rows, columns and bands that were cut out of a finished cube; "" for an uncut cube. The
+        numbers of a cut differ from those of a run on the same region.
     is_ensemble
-        Whether it is the mean over flips and transposes.
+        True for the mean over flips and transposes.
     is_preview
-        Whether it was made from the photo averaged down.
+        True for a cube of the photo averaged down.
     options
-        Options of the run that have no field of their own here, where they are not the usual ones.
+        Other options of the run that differ from their defaults.
     assumptions
-        Sentences for a person to read.
+        Sentences for people.
 
     Notes
     -----
@@ -126,14 +125,14 @@ class Provenance(Brief):
 
     @property
     def is_estimate(self) -> bool:
-        """True for a cube from estimated statistics, which is not yet exact."""
+        """True for a cube from estimated statistics, which is not exact yet."""
         return self.estimate_error > 0
 
     @property
     def calibration(self) -> str:
         """The state of the prediction interval: "calibrated by ...", or `UNCALIBRATED`.
 
-        It is "" for a cube without a prediction interval.
+        "" for a cube without a prediction interval.
         """
         if self.refinement:
             count = len(self.refinement.get("references", ()))
@@ -153,7 +152,7 @@ class Provenance(Brief):
         return UNCALIBRATED
 
     def gives_the_cube_of(self, other: "Provenance") -> bool:
-        """True if both are of one photo and model, with the same options and versions.
+        """True if both histories have the same photo, model, options and versions.
 
         Device and memory may differ.
         """
@@ -161,7 +160,7 @@ class Provenance(Brief):
         may_differ = _MAY_DIFFER | ({"illuminant"} if self.is_light_estimated else set())
         names = {f.name for f in fields(self)} - may_differ
         is_known = bool(self.source_sha256)
-        # The text of a correction is written after the run: before it only the fact is known.
+        # Before the run it is known that a correction follows, but not its text.
         is_corrected_alike = bool(self.correction) == bool(other.correction)
         are_equal = all(getattr(self, name) == getattr(other, name) for name in names)
         return is_known and is_corrected_alike and are_equal
@@ -172,7 +171,7 @@ class Provenance(Brief):
 
     @classmethod
     def from_json(cls, text: str) -> "Provenance":
-        """The inverse of `to_json`; fields that a later version added are ignored.
+        """The inverse of `to_json`; fields added by later versions are ignored.
 
         Raises
         ------
@@ -190,7 +189,7 @@ class Provenance(Brief):
         return cls(**entries)
 
     def with_cut(self, text: str) -> "Provenance":
-        """The history of a part of the cube, which *text* names."""
+        """The history of a cut of the cube; *text* names the part."""
         return replace(self, cut=f"{self.cut}; {text}" if self.cut else text)
 
     def cropped(self, rows: slice, columns: slice) -> "Provenance":
@@ -200,7 +199,7 @@ class Provenance(Brief):
         )
         bounds = region_bounds(self.region)
         is_foreign = self.region and bounds is None  # written by another program
-        # A pixel of a preview is several of the photo: the region stays the one that was averaged.
+        # A pixel of a preview covers several of the photo, so its region stays the averaged one.
         if self.is_preview or is_foreign:
             return cropped
         top, _, left, _ = bounds or (0, 0, 0, 0)

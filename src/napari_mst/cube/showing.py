@@ -1,4 +1,4 @@
-"""The cube as a page of a notebook, and as a figure of matplotlib, where that is installed.
+"""The cube as a notebook page and as a matplotlib figure.
 
 Letters: B bands, H rows, W columns.
 """
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 FIGURE_SIDE = 1024
-"""The longest side of the picture in a figure, in pixels that are read."""
+"""Longest side of the picture in a figure, in pixels read from the cube."""
 
 SIDE = 256
-"""The longest side of the picture, in pixels: every pixel that it shows is read from the cube."""
+"""Longest side of a notebook's picture, in pixels, each of which is read from the cube."""
 
 
 def cube_page(title: str, cube: PlainCube) -> str:
-    """The page of *cube* in HTML: *title*, a picture and the history.
+    """The HTML page of *cube*: *title*, a picture and the history.
 
-    Only the pixels of the picture are read, so that a cube in a file is not loaded.
+    Only the pixels of the picture are read, so a cube in a file is not loaded.
     """
     sample = strided(cube.data, SIDE)
     picture = picture_tag(thumbnail(sample, cube))
@@ -49,7 +49,7 @@ def cube_page(title: str, cube: PlainCube) -> str:
 
 
 def _facts(cube: PlainCube) -> dict[str, str]:
-    """The filled fields of the history, a line each."""
+    """The filled fields of the history, one line each."""
     stored = json.loads(cube.provenance.to_json())
     facts = {}
     for name, value in stored.items():
@@ -60,7 +60,7 @@ def _facts(cube: PlainCube) -> dict[str, str]:
 
 
 def picture_tag(picture: Codes) -> str:
-    """The tag of the image *picture*, (H, W, 3) or (H, W), with its bytes in it."""
+    """The HTML tag of *picture*, (H, W, 3) or (H, W), with the image embedded."""
     from PIL.Image import fromarray  # slow to import: only for pictures
 
     file = io.BytesIO()
@@ -70,7 +70,7 @@ def picture_tag(picture: Codes) -> str:
 
 
 def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], Array]) -> "Figure":
-    """A figure of *cube*, and of *spectra* (B,) by the row and column of their pixels.
+    """A figure of *cube* and of *spectra* (B,), given by the row and column of their pixels.
 
     Raises `CubeError` if matplotlib is missing.
     """
@@ -78,8 +78,8 @@ def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], Array]) -> "F
     left, right = figure.subplots(1, 2)
     _, height, width = cube.data.shape
     picture = thumbnail(strided(cube.data, FIGURE_SIDE), cube)
-    # The picture may have fewer pixels: its axes count pixels of the cube, centres at whole
-    # numbers.
+    # The picture may have fewer pixels than the cube: its axes count pixels of the cube, with
+    # centres at whole numbers.
     edges = (-0.5, width - 0.5, height - 0.5, -0.5)
     left.imshow(picture, extent=edges, cmap="gray")
     for (row, column), values in spectra.items():
@@ -96,17 +96,17 @@ def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], Array]) -> "F
 
 
 def new_figure(error: type[NapariMstError], **options: Any) -> "Figure":
-    """A figure of `matplotlib.pyplot` with these *options*; raises *error* without matplotlib.
+    """A pyplot figure with these *options*; raises *error* if matplotlib is missing.
 
-    So `pyplot.show()` shows it in a script, and a notebook shows it below its cell. Many
-    figures in one cell or script should be closed: `pyplot.close(figure)`.
+    `pyplot.show()` shows it in a script, and a notebook shows it below the cell. Close the figures
+    of a cell or script that makes many: `pyplot.close(figure)`.
     """
     try:
         pyplot = import_module("matplotlib.pyplot")
         base: object = import_module("matplotlib.figure").Figure
     except ImportError:
         base = None
-    # Where matplotlib is missing, colour-science puts mocks of its modules into their place.
+    # If matplotlib is missing, colour-science replaces its modules by mocks.
     if not isinstance(base, type):
         advice = 'Run: pip install "napari-mst[figures]"'
         raise error(f"Expected matplotlib for a figure, got none. {advice}.")
@@ -115,14 +115,14 @@ def new_figure(error: type[NapariMstError], **options: Any) -> "Figure":
 
 @cache
 def _figure_class(base: Any) -> type[Any]:
-    """The figures of *base* that a notebook shows once, though they also end a cell."""
+    """A subclass of *base* that a notebook shows only once, even as the value of a cell."""
 
     class NotebookFigure(base):  # type: ignore[misc]
         def _ipython_display_(self) -> None:
             pyplot = import_module("matplotlib.pyplot")
-            # A notebook shows the value of a cell, and below it each figure that pyplot holds.
+            # A notebook shows the value of a cell, and below it every open figure of pyplot.
             if "inline" in pyplot.get_backend():
                 pyplot.close(self)
-            raise NotImplementedError  # IPython shows it as it shows any figure
+            raise NotImplementedError  # IPython then shows it like any figure
 
     return NotebookFigure

@@ -1,4 +1,4 @@
-"""Spectra in files that are not tables, as tables: ASD, USGS, SVC, JCAMP-DX and CGATS."""
+"""Spectra from files other than tables, as tables: ASD, USGS, SVC, JCAMP-DX and CGATS."""
 
 import math
 import re
@@ -24,7 +24,7 @@ def asd_table(raw: bytes, name: str) -> str:
     dtype = np.dtype(("<f4", "<i4", "<f8")[raw[199]])
     values = np.frombuffer(raw, dtype, count, 484)
     if raw[186] == 0:
-        # Behind the spectrum: a flag, two times, and a description with its length before it.
+        # The spectrum is followed by a flag, two times, and a description preceded by its length.
         start = 484 + values.nbytes + 18
         (length,) = struct.unpack_from("<H", raw, start)
         white = np.frombuffer(raw, dtype, count, start + 2 + length)
@@ -35,9 +35,9 @@ def asd_table(raw: bytes, name: str) -> str:
 
 
 def splib_table(path: Path, text: str) -> str:
-    """A spectrum of the USGS's library (splib07) with the wavelengths that another file has.
+    """A spectrum of the USGS library (splib07) as a table, with wavelengths from another file.
 
-    The wavelength file has as many rows as the spectrum, and lies in the same folder or above.
+    The wavelength file has as many rows as the spectrum, and lies in the same folder or above it.
     Source: Kokaly et al., USGS Data Series 1035 (2017), doi:10.3133/ds1035.
     """
     title, *values = text.strip().split("\n")
@@ -53,13 +53,13 @@ def splib_table(path: Path, text: str) -> str:
 
 
 def as_table(text: str, name: str) -> str:
-    """The table in the *text* of the file *name*: the text itself, where it is one.
+    """The *text* of the file *name* as a table; a text that is a table already stays unchanged.
 
     Raises `CubeFileError`.
     """
     start = text.lstrip()[:100].upper()
     if start.startswith("##") and "##TITLE" in text[:10_000].upper():
-        # A damaged word raises errors of other types.
+        # A damaged word can raise other errors.
         with complete(name, "JCAMP-DX text"):
             return _jcamp_table(text, name)
     if start.startswith("/*** SPECTRA VISTA"):
@@ -70,7 +70,7 @@ def as_table(text: str, name: str) -> str:
 
 
 def _svc_table(text: str) -> str:
-    """The reflectance in a `.sig` file of Spectra Vista, beside two radiances."""
+    """The reflectance column of a Spectra Vista `.sig` file, which also has two radiances."""
     head, _, body = text.partition("data=")
     title = re.search(r"^name=\s*(.*)$", head, re.MULTILINE)
     rows = (line.split() for line in body.strip().split("\n"))
@@ -87,14 +87,14 @@ _SPECTRAL = re.compile(r"(spec|nm|r_).*?\d{3,4}$", re.IGNORECASE)
 
 
 def _cgats_table(text: str, name: str) -> str:
-    """The first table of samples with spectra in a CGATS text, a sample in each row.
+    """The first table of a CGATS text that holds spectra, with one sample per row.
 
     Source: ANSI CGATS.17-2009; ArgyllCMS writes SPEC_380, X-Rite nm380 or SPECTRAL_NM380.
     """
     for fields, rows in zip(_FIELDS.findall(text), _ROWS.findall(text), strict=False):
         title = _words(fields)
         lines = [_words(line) for line in rows.split("\n") if line.strip()]
-        # The standard has the wavelengths among the numbers: SPECTRAL_NM SPECTRAL_DEC ...
+        # The standard puts the wavelengths among the numbers: SPECTRAL_NM SPECTRAL_DEC ...
         nm = [at for at, word in enumerate(title) if word.upper() == "SPECTRAL_NM"]
         if nm and all(len(line) == len(title) for line in lines):
             taken = {at: lines[0][at] for at in nm}
@@ -123,7 +123,7 @@ def _words(line: str) -> list[str]:
 
 _RECORD = re.compile(r"^##([^=\n]*)=(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 _MOST_POINTS = 1_000_000
-# A number with its sign, or a letter that stands for the first digit of one; "?" is a gap.
+# A number with its sign, or with a letter in place of its first digit; "?" is a gap.
 _TOKEN = re.compile(r"[+-]?\d*\.?\d+(?:[Ee][+-]\d+)?|[@%A-Za-z]\d*\.?\d*|\?")
 _SQUEEZED = {letter: str(at) for at, letter in enumerate("@ABCDEFGHI")}
 _SQUEEZED |= {letter: f"-{at}" for at, letter in enumerate("abcdefghi", 1)}
@@ -162,7 +162,7 @@ def _jcamp_table(text: str, name: str) -> str:
 def _jcamp_curve(
     facts: dict[str, str], form: str, lines: str, name: str
 ) -> tuple[list[float], list[float]]:
-    """The wavelengths and values of a block, compared with the checks in it."""
+    """The wavelengths and values of a block, verified by the checks in it."""
     x_factor, y_factor = (_jcamp_number(facts, key, 1.0) for key in ("XFACTOR", "YFACTOR"))
     points = int(_jcamp_number(facts, "NPOINTS", -1))
     if form == "(XY..XY)":
@@ -188,12 +188,12 @@ def _jcamp_number(facts: dict[str, str], key: str, default: float = math.nan) ->
 
 
 def _ordinates(lines: str, x: Doubles, name: str) -> list[float]:
-    """The values of lines of a wavelength and values; the checks in them are compared."""
+    """The values of lines that begin with a wavelength; the checks in the lines are verified."""
     values: list[float] = []
     ends_in_difference = False
     for line in filter(str.strip, lines.split("\n")):
         first, *words = _TOKEN.findall(line)
-        # After differences, a line begins with the last value again.
+        # A line after differences repeats the last value first.
         checked = values.pop() if ends_in_difference and values else math.nan
         at = len(values)
         ends_in_difference = _decode(words, values, len(x), name)
@@ -206,7 +206,7 @@ def _ordinates(lines: str, x: Doubles, name: str) -> list[float]:
 
 
 def _decode(words: list[str], values: list[float], points: int, name: str) -> bool:
-    """Append to *values* what *words* mean; true if the last is a difference to the one before."""
+    """Append the numbers that *words* encode to *values*; True if the last word is a difference."""
     is_difference, change = False, 0.0
     for word in words:
         letter, digits = word[0], word[1:]

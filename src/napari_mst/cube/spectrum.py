@@ -1,4 +1,4 @@
-"""One curve: values over wavelengths, their spread, and where on which cube they were taken.
+"""One curve: values over wavelengths, their bounds, and the place where they were taken.
 
 Letters: B bands, H rows, W columns.
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STD: Final = "std"
-"""The word of `Spectrum.spread` where the bounds are one standard deviation from the mean."""
+"""`Spectrum.spread` of bounds that lie one standard deviation from the mean."""
 MODEL_ERROR = "model error 90 %"
 """Start of `Spectrum.spread` if nine in ten true spectra should lie within the bounds.
 
-A comma and `Provenance.calibration` follow, which says how far to trust the bounds.
+After a comma follows `Provenance.calibration`, which says how far to trust the bounds.
 """
 
 
@@ -46,8 +46,7 @@ class Origin:
     vertices
         Corners of a polygon as (row, column); pixel centres have whole coordinates.
     pixels, excluded
-        How many pixels were averaged, and how many more were left out because they are not
-        numbers.
+        Numbers of pixels that were averaged, and that were left out because they are NaN.
     area, area_unit
         The area of all pixels of the region, including those left out.
     """
@@ -66,7 +65,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """A curve: values over wavelengths, with their bounds where these are known.
+    """A curve: values over wavelengths, with bounds where known.
 
     Attributes
     ----------
@@ -131,7 +130,7 @@ class Spectrum:
             raise SpectrumError(f"Expected a colour as '#rrggbb', got {self.colour[:20]!r}.")
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        """`values` as NumPy and matplotlib ask for them."""
+        """`values`, for NumPy and matplotlib."""
         return np.array(self.values, dtype)
 
     def __repr__(self) -> str:
@@ -202,7 +201,7 @@ class Spectrum:
     def each(
         self, change: Callable[[Doubles], Doubles], wavelengths: Doubles | None = None
     ) -> "Spectrum":
-        """A copy with *change* applied to values and bounds, perhaps at other *wavelengths*."""
+        """Return a copy with *change* applied to values and bounds, perhaps at *wavelengths*."""
         lower = None if self.lower is None else change(self.lower)
         upper = None if self.upper is None else change(self.upper)
         at = self.wavelengths if wavelengths is None else wavelengths

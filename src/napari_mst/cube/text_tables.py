@@ -1,6 +1,7 @@
-"""The one door for spectra in texts: tables of other programs and of people, as `Curves`.
+"""The only reader of spectra in text: tables from other programs and people become `Curves`.
 
-A table has wavelengths first and then one curve a column, or one of the `layouts.LAYOUTS`.
+A table has wavelengths in its first column and a curve in every other one, or one of the
+`layouts.LAYOUTS`.
 Letters: B wavelengths, n curves.
 """
 
@@ -24,9 +25,9 @@ from napari_mst.cube.layouts import (
 from napari_mst.cube.spectrometers import as_table
 
 MAX_COLUMNS = 50_000
-"""Most columns of a table; each is a curve, which costs far more than its text."""
+"""Most columns of a table: each is a curve, which takes far more memory than its text."""
 
-_SAMPLE = 64  # lines that are searched for the mark between cells
+_SAMPLE = 64  # lines searched for the separator of cells
 _BLANKS = re.compile(r"\s+(?![(\[])")  # "wavelength (nm)" is one cell
 _WHOLE = re.compile(r"[+-]?\d+(e[+-]?\d+)?", re.IGNORECASE)  # the digits around a decimal comma
 _TABLES = {None: "a table of wavelengths and values", 1: "rows of a wavelength and one value"}
@@ -35,19 +36,19 @@ _X_UNITS = re.compile(r"^X Units:.*\((\w+)\)", re.MULTILINE)  # in a file of the
 
 
 def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> Curves:
-    """The curves in the table *text* of the file *name*: wavelengths first, then one a column.
+    """The curves in the table *text* of the file *name*.
 
     Parameters
     ----------
     unit
-        The unit of the wavelengths where the table does not say it.
+        The unit of the wavelengths if the table gives none.
     columns
-        The number of curves that there have to be; by default any.
+        The number of curves required; by default any.
 
     Raises
     ------
     CubeFileError
-        Naming the row, if it is no such table, or one that can be read in two ways.
+        If *text* is not such a table, or can be read in two ways. The message names the row.
     """
     text = as_table(text, name)
     comments, heading, names, body, notes = _split(text, name, columns)
@@ -86,14 +87,14 @@ def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> 
 def _split(
     text: str, name: str, columns: int | None
 ) -> tuple[dict[str, list[str]], str, list[str], list[TableRow], list[str]]:
-    """A table: its `#` rows by their first cell, all text above it, headings, body, and notes."""
+    """A table as its `#` rows by first cell, the text above it, headings, body and notes."""
     rows, mark = _rows(text, name)
     records = {cells[0].lstrip("# "): cells for _, cells in rows if cells[0].startswith("#")}
     rows = [(line, _trimmed(cells)) for line, cells in rows if not cells[0].startswith("#")]
     if max((len(cells) for _, cells in rows), default=0) > MAX_COLUMNS:
         raise mismatch(name, f"at most {MAX_COLUMNS} columns", "more", "Split the file.")
     comments = [[key, *cells[1:]] for key, cells in records.items()]
-    # A comment may be the heading, as `numpy.savetxt` writes it.
+    # A comment may be the heading, as in files of `numpy.savetxt`.
     spoken = [row for row in comments if AXIS.search(row[0])]
     start = first_numeric(rows)
     title = [[], *spoken, *(cells for _, cells in rows[:start])][-1]
@@ -126,7 +127,7 @@ def _split(
 
 
 def _rows(text: str, name: str) -> tuple[list[TableRow], str]:
-    """The rows of a text that are not blank, and the separator of their cells."""
+    """The rows of a text that are not blank, and the separator of cells."""
     mark = _mark_of(text)
     lines: Iterable[list[str]] = csv.reader(io.StringIO(text), delimiter=mark)
     if mark == " " and '"' in text:
@@ -140,9 +141,9 @@ def _rows(text: str, name: str) -> tuple[list[TableRow], str]:
 
 
 def _mark_of(text: str) -> str:
-    """The separator of cells, from the line with most numbers; the last such line counts.
+    """The separator of cells, from the last of the lines with most numbers.
 
-    In names above, and in text below, there may be other marks.
+    Names above the table and text below it may contain other separators.
     """
     lines = [line for line in text.split("\n") if line.strip()]
     some = [*lines[:: max(1, len(lines) // _SAMPLE)], *lines[-1:]]
@@ -153,7 +154,7 @@ def _mark_of(text: str) -> str:
 def _mark_in(line: str) -> str:
     words = line.split()
     mark = next((mark for mark in "\t;," if mark in line), " ")
-    # Commas of numbers between blanks: "400,0 0,1" but not "400, 0.1".
+    # Blanks separate numbers with decimal commas, as in "400,0 0,1" but not in "400, 0.1".
     if mark == "," and len(words) > 1 and None not in map(value_of, words) and words[0][-1] != ",":
         return " "
     return mark
@@ -165,15 +166,15 @@ def _numbers_in(line: str, mark: str) -> int:
 
 
 def _is_cut(body: Sequence[TableRow], width: int) -> bool:
-    """True if rows are longer than *width*, and all cells may be halves of numbers."""
+    """True if rows are longer than *width*, and every cell may be half of a decimal number."""
     longest = max((len(cells) for _, cells in body), default=0)
     cells = (cell.strip() for _, row in body for cell in row)
     return longest > max(width, 2) and all(map(_WHOLE.fullmatch, cells))
 
 
 def _names(title: list[str], width: int, mark: str) -> list[str]:
-    """The headings of *width* columns from the row above them; "" for those without one."""
-    # Any line is cells between blanks, so the first one has to speak of wavelengths.
+    """The headings of *width* columns from the row above them; "" for a missing heading."""
+    # Blanks split any line into cells, so the first cell has to mention wavelengths.
     is_row = mark != " " and len(title) == width
     if title and len(title) <= width and (is_row or AXIS.search(title[0])):
         return padded(title, width)
