@@ -22,6 +22,7 @@ from tools.drawing import IMAGES, squeeze
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.model_dock import SharedSpectraModel
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
+from napari_mst.plugin.viewer.sharing import PLUGIN
 
 SIZE = (1200, 760)
 GIF_WIDTH = 800
@@ -86,8 +87,8 @@ def first_minute(folder: Path, frames: Path) -> None:
     """Open, run, point, click, and make a map: a picture of each step, and the film of all."""
     viewer = napari.Viewer()
     viewer.window.resize(*SIZE)
-    viewer.open_sample(demo.PLUGIN, "coffee")
-    _, dock = viewer.window.add_plugin_dock_widget(demo.PLUGIN, demo.TITLE)
+    viewer.open_sample(PLUGIN, "coffee")
+    _, dock = viewer.window.add_plugin_dock_widget(PLUGIN, demo.TITLE)
     demo.wait_until(dock.isVisible)
     workspace = workspace_of(viewer)
     reconstruction = dock.pages["photo"].widget().reconstruction
@@ -133,8 +134,8 @@ def metamers(path: Path) -> None:
     """Show a patch of the chart, what a network makes of its colour, and a metamer of it."""
     viewer = napari.Viewer()
     viewer.window.resize(*SIZE)
-    viewer.open_sample(demo.PLUGIN, "chart")
-    frame, dock = viewer.window.add_plugin_dock_widget(demo.PLUGIN, "Metamers", tabify=True)
+    viewer.open_sample(PLUGIN, "chart")
+    frame, dock = viewer.window.add_plugin_dock_widget(PLUGIN, "Metamers", tabify=True)
     demo.wait_until(dock.isVisible)
     dock.model.answer()
     demo.wait_until(lambda: dock.model.estimated is not None)

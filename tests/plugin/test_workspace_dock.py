@@ -236,25 +236,40 @@ def is_within(control: QWidget) -> bool:
     return isinstance(control.parentWidget(), QComboBox | QAbstractSpinBox | QLabeledDoubleSlider)
 
 
+@pytest.mark.parametrize("is_raw", [False, True], ids=["ordinary", "raw"])
 def test_the_page_of_a_photo_has_ten_controls_at_most(
-    workspace: WorkspaceDock, viewer: ViewerModel
+    workspace: WorkspaceDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot, is_raw: bool
 ) -> None:
-    page = workspace.pages["photo"]
+    reconstruction = photo_page(workspace).reconstruction
+    form, rows = reconstruction.form, reconstruction.rows
 
-    def shown() -> list[QWidget]:
-        controls = filter(QWidget.isVisible, controls_of(page))
-        return [control for control in controls if not is_within(control)]
+    def shown() -> int:
+        controls = filter(QWidget.isVisible, controls_of(workspace.pages["photo"]))
+        return len([control for control in controls if not is_within(control)])
 
-    form = photo_page(workspace).reconstruction.form
-    assert len(shown()) == 7
-    shot = Shot(camera="Nikon_D5100")
-    pixels = np.full((20, 30, 3), 900, np.uint16)
-    viewer.add_image(pixels, rgb=True, metadata={METADATA_KEY: shot}, name="raw")
-    form.photo = weakref.ref(viewer.layers["raw"])
-    assert form.needs_camera
-    assert len(shown()) == 9
-    add_cube(viewer, make_cube())
-    assert len(shown()) <= 10
+    def has_ten_with_settings() -> bool:
+        rows.settings.button.click()
+        count, named = shown(), rows.chosen.text()
+        rows.settings.button.click()
+        return (count, named) == (10, f"Photo: {'raw' if is_raw else 'photo'}. Model: {form.card}")
+
+    if is_raw:
+        shot = Shot(camera="Nikon_D5100")
+        pixels = np.full((20, 30, 3), 900, np.uint16)
+        viewer.add_image(pixels, rgb=True, metadata={METADATA_KEY: shot}, name="raw")
+        form.photo = weakref.ref(viewer.layers["raw"])
+    assert form.needs_camera == is_raw
+    assert rows.widgets["part"].isVisible()
+    assert rows.colours.isVisible()
+    assert shown() == (10 if is_raw else 9)
+    assert has_ten_with_settings()
+    if not is_raw:
+        job.gate.set()
+        qtbot.waitUntil(reconstruction.run_button.isEnabled)
+        reconstruction.run_button.click()
+        qtbot.waitUntil(lambda: not workspace.workspace.is_busy and reconstruction.more.isVisible())
+        assert shown() == 10
+        assert has_ten_with_settings()
 
 
 def test_the_keys_stand_in_the_tooltips_of_the_spectra(viewer: ViewerModel, qtbot: QtBot) -> None:

@@ -219,24 +219,23 @@ def test_a_model_without_bundled_weights_asks_for_a_file(desk: Desk) -> None:
     assert "31 bands, 400-700 nm" in desk.dock.rows.about.toolTip()
 
 
-def test_colours_are_asked_for_where_white_is_far_off_or_the_settings_are_open(desk: Desk) -> None:
+def test_the_title_of_the_colours_says_that_white_is_far_off_until_the_photo_is_another(
+    desk: Desk,
+) -> None:
     colours, note = desk.dock.rows.colours, f"{OFF_DAYLIGHT} that is 26 degrees off."
     provenance = Provenance(assumptions=(note,))
-    assert colours.isHidden()
-    for is_open in (True, False):
-        desk.dock.rows.settings.button.click()
-        assert colours.isHidden() != is_open
+    assert colours.button.text() == "Colours off?"
     cube = replace(make_cube(), provenance=provenance)
     desk.dock.workspace.cube_ready.emit(cube, LayerPhoto.of(desk.photo, (0, 0)))
-    assert not colours.isHidden()
     assert "far from that of daylight" in colours.button.text()
     desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
     desk.widgets["photo"].setCurrentText("other")
+    assert colours.button.text() == "Colours off?"
+    desk.viewer.layers.clear()
     assert colours.isHidden()
 
 
 def test_a_click_that_shows_nothing_leaves_no_mark(desk: Desk) -> None:
-    desk.dock.rows.settings.button.click()
     desk.dock.rows.colours.button.click()
     # Also where something was found before.
     desk.form.finding = Finding("the light")
@@ -326,7 +325,6 @@ def test_a_drawn_rectangle_is_reconstructed_where_it_lies(desk: Desk) -> None:
     photo.scale, photo.translate = (2, 3), (5, 6)
     choose_part(desk, "drawn")
     assert desk.refuses("This needs a rectangle on the photo, but found none")
-    assert desk.dock.rows.settings.button.text() == "Settings; changed: Part"
     shapes = viewer.layers["Region"]
     assert (shapes.mode, viewer.layers.selection.active) == ("add_rectangle", shapes)
     shapes.add_rectangles([[3.6, 6.6], [3.6, 40], [12.4, 40], [12.4, 6.6]])

@@ -184,6 +184,7 @@ class ReconstructDock(Dock):
         self.folder_button.clicked.connect(self.ask_for_folder)
         self.cpu_button.clicked.connect(self._run_on_cpu)
         self.fit_button.clicked.connect(self.form.use_fitting_card)
+        self.rows.settings.button.toggled.connect(calling(self._show_details))
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.widgets["part"].activated.connect(self._draw_part)
         orders = {
@@ -341,7 +342,12 @@ class ReconstructDock(Dock):
         sentence, _, details = text.partition("\n")
         self.text.setText(sentence)
         self.details.setText(details)
-        self.more.setVisible(bool(details))
+        self._show_details()
+
+    def _show_details(self) -> None:
+        # The settings, while they are open, are enough to look at.
+        is_hidden = self.rows.settings.button.isChecked()
+        self.more.setVisible(bool(self.details.text()) and not is_hidden)
 
     def _show_status(self) -> None:
         """Say what another choice means, unless a job is speaking."""

@@ -316,12 +316,6 @@ class ReconstructionForm:
         return self.needs_camera and self.layer is not None and self.layer.dtype == "uint8"
 
     @property
-    def may_be_off(self) -> bool:
-        """True if colours may be off: those of a sensor, or of an sRGB photo not in daylight."""
-        is_asked = bool(self.finding) or self.corners is not None
-        return self.needs_camera or self.is_far_off or is_asked
-
-    @property
     def is_ready(self) -> bool:
         """True if the devices are known, so that a job can start."""
         return bool(self.devices)

@@ -27,7 +27,6 @@ from napari_mst.plugin.reconstruct.setting_rows import (
     CAMERA_ROWS,
     COLOUR_ROWS,
     EXTENT,
-    PART,
     PHOTO_ROW,
     ROWS,
     SETTINGS,
@@ -63,7 +62,7 @@ FORGET_HINT = "Drop what was found in the photo, and go back to the rows above."
 def settings_title(form: ReconstructionForm) -> str:
     """Title the folded settings of *form*, with those that are not the usual ones."""
     usual = ReconstructionForm(cards=form.cards, options=type(form.options)())
-    values = [(row.label, row.field) for row in (*SETTINGS, PART, EXTENT)]
+    values = [(row.label, row.field) for row in (*SETTINGS, EXTENT)]
     changed = [label for label, field in values if form.value(field) != usual.value(field)]
     return f"Settings; changed: {', '.join(changed)}" if changed else "Settings"
 
@@ -73,6 +72,12 @@ def colours_title(form: ReconstructionForm) -> str:
     if form.finding:
         return "Colours: as measured in the photo"
     return f"Colours off?{' White is far from that of daylight.' if form.is_far_off else ''}"
+
+
+def chosen_line(form: ReconstructionForm) -> str:
+    """Name the photo and the model of *form*, whose rows the settings hide."""
+    model = f"Model: {form.card}"
+    return model if form.layer is None else f"Photo: {shown(form.layer.name, 40)}. {model}"
 
 
 class RowsWidget(QWidget):
@@ -139,18 +144,20 @@ class RowsWidget(QWidget):
 class FormRows(QWidget):
     """All rows of *form*: photo, model and camera, and the rows that are folded away at first.
 
+    While the settings are open, they alone are shown.
+
     `widgets` has the widget of each field, and `asks` the buttons that ask the photo itself.
     """
 
     def __init__(self, form: ReconstructionForm, viewer: ViewerModel) -> None:
         super().__init__()
         self.form = form
-        self.about = Paragraph()
+        self.about, self.chosen = Paragraph(), Paragraph()
         self.findings = FindingRows(form, viewer)
         self.asks = {name: QPushButton(title, toolTip=tip) for name, (title, tip) in ASKS.items()}
         choices = fill(QHBoxLayout(), *(self.asks[name] for name in ("light", "patch", "chart")))
         self.top = RowsWidget(form, *ROWS, self.about, *CAMERA_ROWS)
-        self._settings = RowsWidget(form, *SETTINGS, PART, EXTENT)
+        self._settings = RowsWidget(form, *SETTINGS, EXTENT)
         self._colours = RowsWidget(form, choices, *COLOUR_ROWS, self.asks["read"], self.findings)
         self.widgets: dict[str, Any] = {}
         for rows in (self.top, self._settings, self._colours):
@@ -166,7 +173,7 @@ class FormRows(QWidget):
             "by a grey patch, or by a ColorChecker.",
         )
         self.settings.button.toggled.connect(self.draw)
-        fill(QVBoxLayout(self), self.top, self.settings, self.colours)
+        fill(QVBoxLayout(self), self.top, self.chosen, self.settings, self.colours)
         self.draw()
 
     def draw(self, _: object = None) -> None:
@@ -178,8 +185,12 @@ class FormRows(QWidget):
         self.about.setToolTip(facts_of(form.chosen_card))
         self.asks["read"].setVisible(form.corners is not None)
         self.findings.draw()
-        is_wanted = form.may_be_off or self.settings.button.isChecked()
-        self.colours.setVisible(is_wanted and form.layer is not None)
+        # The settings take the place of the rows above, so a page never has too much to look at.
+        has_settings = self.settings.button.isChecked()
+        self.top.setHidden(has_settings)
+        self.chosen.setVisible(has_settings)
+        self.chosen.setText(chosen_line(form))
+        self.colours.setVisible(form.layer is not None and not has_settings)
         self.colours.button.setText(colours_title(form))
         self.settings.button.setText(settings_title(form))
 

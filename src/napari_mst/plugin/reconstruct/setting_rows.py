@@ -300,6 +300,13 @@ ROWS = (
         partial(QCheckBox, "all pages of the stack"),
         "has_pages",
     ),
+    Row(
+        "part",
+        "Part",
+        "How much of the photo to reconstruct. Most networks look at the whole image, or at "
+        "surroundings, so a part is another image: its numbers differ from the whole photo's.",
+        choices=_listed(PARTS),
+    ),
     *MODEL_ROWS,
     Row(
         "is_rendered",
@@ -432,13 +439,6 @@ SETTINGS = [
 ]
 """The settings of a run, folded away at first; napari remembers them."""
 
-PART = Row(
-    "part",
-    "Part",
-    "How much of the photo to reconstruct. Most networks look at all of the image, or at "
-    "surroundings, so a part is another image: its numbers differ from those of the whole photo.",
-    choices=_listed(PARTS),
-)
 EXTENT = Row(
     "extent",
     "Compute",
