@@ -1,1 +1,1 @@
-"""Spectra of a cube, and everything made from them: regions, libraries, maps, comparisons."""
+"""Analysis of spectra: regions, labels, spectral libraries, maps and comparisons."""

@@ -1,4 +1,4 @@
-"""Maps of bands that the user chooses: formulas, indices, ranges of wavelengths, and transforms.
+"""Maps from user-chosen bands: formulas, indices, wavelength ranges and transforms.
 
 Letters: B bands, H rows, W columns, n pixels.
 """
@@ -20,7 +20,7 @@ from napari_mst.cube import SpectralCube
 
 
 def formula_presets(cube: SpectralCube) -> Mapping[str, str]:
-    """Return a ratio and a difference at usual places, and the indices whose bands *cube* has."""
+    """Return a ratio and a difference of typical bands, and the indices whose bands *cube* has."""
     low = float(cube.wavelengths.min())
     span = float(cube.wavelengths.max()) - low
     a, b = (f"r{low + share * span:.0f}" for share in (0.75, 0.4))
@@ -46,21 +46,21 @@ def formula(cube: SpectralCube, expression: str, *, progress: ProgressLike = Non
     expression
         Numbers, `+ - * / **`, brackets, `abs`, `exp`, `log`, `sqrt`, `min`, `max`. `r800` is the
         band at 800 (in the unit of the cube; nm), at most half a step away; `N` and other letters
-        are broad bands (`formulas.BROAD`); `NDVI` and other names are indices. Bands that the file
-        calls bad are not taken. Where a divisor is zero, the pixel is NaN.
+        are broad bands (`formulas.BROAD`); `NDVI` and other names are indices. Bands marked as bad
+        in the file are skipped. Where a divisor is zero, the pixel is NaN.
 
     Raises
     ------
     SpectrumError
-        If it is no formula, or the cube lacks a band.
+        If *expression* is not a formula, or the cube lacks a band.
     Cancelled
         Soon after *progress* was cancelled.
 
     Notes
     -----
     =======  ======================================================================
-    cube     reflectance, as most indices expect; any other unit counts as it is
-    returns  float32, (H, W); `facts` says which bands were taken
+    cube     reflectance, as most indices expect; other units are used unchanged
+    returns  float32, (H, W); `facts` lists the bands that were used
     =======  ======================================================================
 
     Examples
@@ -76,15 +76,15 @@ def formula(cube: SpectralCube, expression: str, *, progress: ProgressLike = Non
 
 
 def index(cube: SpectralCube, name: str, *, progress: ProgressLike = None) -> Map:
-    """A spectral index by its *name*, such as "NDVI", where the cube has its bands.
+    """Map of the spectral index called *name*, such as "NDVI".
 
-    Its formula and source come from Awesome Spectral Indices (Montero et al., Scientific Data 10
+    Formulas and sources come from Awesome Spectral Indices (Montero et al., Scientific Data 10
     (2023) 197, doi:10.1038/s41597-023-02096-0): `formulas.catalogue()` lists them.
 
     Raises
     ------
     SpectrumError
-        If there is no such index, or the cube lacks a band of it.
+        If there is no such index, or the cube lacks one of its bands.
     Cancelled
         Soon after *progress* was cancelled.
 
@@ -92,7 +92,7 @@ def index(cube: SpectralCube, name: str, *, progress: ProgressLike = None) -> Ma
     -----
     =======  ======================================================================
     cube     reflectance, 0 to about 1
-    returns  float32, (H, W); `facts` says which bands were taken
+    returns  float32, (H, W); `facts` lists the bands that were used
     =======  ======================================================================
 
     Examples
@@ -105,26 +105,26 @@ def index(cube: SpectralCube, name: str, *, progress: ProgressLike = None) -> Ma
 
 
 def ratio(cube: SpectralCube, a: float, b: float) -> Map:
-    """The band at wavelength *a* divided by that at *b*: a `formula`."""
+    """Ratio of the bands at wavelengths *a* and *b*, as a `formula`."""
     return formula(cube, f"r{a:g} / r{b:g}")
 
 
 def normalised_difference(cube: SpectralCube, a: float, b: float) -> Map:
-    """(A - B) / (A + B) of the bands at wavelengths *a* and *b*: a `formula`."""
+    """(A - B) / (A + B) of the bands at wavelengths *a* and *b*, as a `formula`."""
     return formula(cube, f"(r{a:g} - r{b:g}) / (r{a:g} + r{b:g})")
 
 
 WavelengthRange = str | tuple[float, float]
-"""A range of wavelengths as a person types it, "450-700", or as numbers."""
+"""A wavelength range: typed as "450-700", or two numbers."""
 
 ENDS = ("start", "end")
-"""The names of the wavelengths of a range."""
+"""Names of the two ends of a wavelength range."""
 
 _NUMBER = re.compile(r"\d+\.?\d*")
 
 
 def _ends(cube: SpectralCube, given: WavelengthRange) -> dict[str, float]:
-    """The two wavelengths *given*, in the unit of *cube* and within it, by their names."""
+    """Return the two wavelengths in *given* by the names in `ENDS`; both must be within *cube*."""
     found = list(map(float, _NUMBER.findall(str(given))))
     low, high = cube.wavelengths.min(), cube.wavelengths.max()
     if len(found) != len(ENDS) or not all(low <= at <= high for at in found):
@@ -142,7 +142,7 @@ def _moved(text: str, number: int, wavelength: float) -> str:
 
 
 def _middle(cube: SpectralCube) -> Mapping[str, str]:
-    """Return the text of the middle half of the range of *cube*."""
+    """Return the middle half of the wavelength range of *cube*, as text."""
     low, high = np.quantile(cube.wavelengths, (0.25, 0.75))
     return {f"{low:.4g}-{high:.4g}": ""}
 
@@ -153,10 +153,10 @@ def _middle(cube: SpectralCube) -> Mapping[str, str]:
     text=Text("between", "Wavelengths", _middle, _ends, _moved, is_span=True),
 )
 def span(cube: SpectralCube, between: WavelengthRange, *, progress: ProgressLike = None) -> Map:
-    """The mean of the bands *between* two wavelengths, their area, and their centre of mass.
+    """Mean, area and centre of mass of the bands *between* two wavelengths.
 
-    Area and centre are integrals (trapezoids): a single band has an area of 0, and no centre. Bands
-    that the file calls bad do not count.
+    Area and centre are integrals (trapezoids), so a single band has an area of 0 and no centre.
+    Bands marked as bad in the file are skipped.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def span(cube: SpectralCube, between: WavelengthRange, *, progress: ProgressLike
     Raises
     ------
     SpectrumError
-        If they are not two wavelengths within the cube, with a band between them.
+        If *between* does not give two wavelengths within the cube, or no band lies between them.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -202,17 +202,19 @@ def transformed(
     *,
     progress: ProgressLike = None,
 ) -> Map:
-    """*cube* with each spectrum changed in a *way* of `transforms.TRANSFORMS`.
+    """*cube* with every spectrum transformed by one of `transforms.TRANSFORMS`.
 
     Parameters
     ----------
+    way
+        Name of the transform.
     window
-        Bands that a filter spans (Savitzky-Golay, parabolas); other ways have none.
+        Number of bands that a filter spans (Savitzky-Golay); other transforms ignore it.
 
     Raises
     ------
     SpectrumError
-        If there is no such way, or the cube has fewer bands than *window*.
+        If there is no such transform, or the cube has fewer bands than *window*.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -231,10 +233,11 @@ def _by_pixel(
     count: int,
     progress: ProgressLike,
 ) -> Singles:
-    """The *count* planes that *change* makes from the values (b, n) of *bands*: (count, H, W).
+    """Return the *count* planes (count, H, W) that *change* computes from *bands*.
 
-    *change* also gets the wavelengths of the bands. With a *count* of 0, *bands* are all bands, and
-    each gets a plane. A pixel that is NaN in one of the *bands* is NaN in the result.
+    *change* receives the values (b, n) of the bands and their wavelengths. With a *count* of 0,
+    *bands* must be all bands, and each band gets a plane. A pixel with NaN in any of the *bands* is
+    NaN in the result.
     """
     planes = range(count) if count else bands
     made = new_planes(len(planes), cube)

@@ -1,6 +1,6 @@
-"""Pixels classified by reference spectra: the most similar one, or the share of each.
+"""Classification of pixels by reference spectra: the most similar spectrum, or the share of each.
 
-A pixel with a NaN value gets the label 0, and NaN in every other result. Letters: B bands,
+A pixel with a NaN value gets the label 0 in maps of labels and NaN in all others. Letters: B bands,
 H rows, W columns; p endmembers; n pixels.
 """
 
@@ -26,10 +26,10 @@ from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
 
 LARGEST_ANGLE = 10.0
-"""Degrees: the default of `classes`."""
+"""Default angle of `classes`, in degrees."""
 
 MOST_CLASSES = 250
-"""Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
+"""Largest number of spectra to classify by: each takes time, and layers may have thousands."""
 
 
 @MapKind(
@@ -46,17 +46,17 @@ def classes(
     *,
     progress: ProgressLike = None,
 ) -> Map:
-    """Labels of the spectrum that each pixel is most like, up to a spectral *angle* in degrees.
+    """Label each pixel with the most similar of *spectra*, if it lies within *angle* degrees.
 
-    1 is the first spectrum, and 0 none. The bands within the range of all *spectra* count, and the
-    spectra are interpolated to them. A pixel that is zero everywhere has no angle. Kruse et al.,
-    Remote Sens. Environ. 44 (1993) 145, doi:10.1016/0034-4257(93)90013-N.
+    Label 1 is the first spectrum; 0 means none. Spectra are interpolated to the bands of the cube
+    that all of them cover. A pixel that is zero everywhere has no angle. Kruse et al., Remote Sens.
+    Environ. 44 (1993) 145, doi:10.1016/0034-4257(93)90013-N.
 
     Raises
     ------
     SpectrumError
-        If there are no spectra or more than 250, they share fewer than two bands with the cube, or
-        one is zero there.
+        If there are no spectra or more than 250, if they share fewer than two bands with the cube,
+        or if one of them is zero there.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -78,10 +78,10 @@ def classes(
 
 
 def members_on(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[SpectralCube, Doubles]:
-    """Return the part of *cube* at the bands that all *spectra* cover, and their values there.
+    """Return *cube* cut to the bands that all *spectra* cover, and the spectra at these bands.
 
-    The values are (spectra, bands). Raises `SpectrumError` if there are no spectra, they share
-    fewer than two bands with the cube, or one has no number or no angle there.
+    The spectra are (spectra, bands). Raises `SpectrumError` if there are none, if they share fewer
+    than two bands with the cube, or if one of them has gaps or only zeros there.
     """
     if not spectra:
         raise SpectrumError(
@@ -102,14 +102,14 @@ def members_on(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[Spectra
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A spectrum of a library that resembles another.
+    """A library spectrum that resembles the spectrum looked up.
 
     Attributes
     ----------
     angle
         Spectral angle in degrees; 0 for the same shape.
     bands
-        Number of bands that were compared.
+        Number of compared bands.
     """
 
     spectrum: Spectrum
@@ -120,16 +120,16 @@ class Match:
 def best_matches(
     spectrum: Spectrum, library: Sequence[Spectrum], count: int | None = None
 ) -> list[Match]:
-    """The *count* spectra of *library* (default: all) nearest to *spectrum*, the nearest first.
+    """Return the *count* spectra of *library* (default: all) nearest to *spectrum*, nearest first.
 
-    Each is interpolated to the bands of *spectrum* within its own range; gaps are left out. A
-    spectrum that shares fewer than two bands, has another unit or is zero is not listed. Equal
-    angles keep the order of the library. Angle: see `metrics.spectral_angles`.
+    Every library spectrum is interpolated to the bands of *spectrum* that it covers; gaps are left
+    out. A library spectrum is skipped if it shares fewer than two bands, has another unit or is
+    zero. Equal angles keep the order of the library. `metrics.spectral_angles` defines the angle.
 
     Raises
     ------
     SpectrumError
-        If no spectrum of the library can be compared.
+        If no spectrum of the library can be compared with *spectrum*.
 
     Notes
     -----
@@ -165,7 +165,7 @@ def _match(spectrum: Spectrum, entry: Spectrum) -> Match | None:
     good = np.isfinite(ours) & np.isfinite(theirs)
     if good.sum() < FEWEST_BANDS:
         return None
-    # However dark the pixel is.
+    # Dark spectra have an angle, too.
     angle = float(spectral_angles(ours[good, None], theirs[good, None], dark=-np.inf)[0])
     return None if np.isnan(angle) else Match(entry, angle, int(good.sum()))
 
@@ -183,11 +183,11 @@ _GROWTH = 1 + 1e-6  # a smaller growth of the simplex is rounding
 
 
 def endmembers(cube: SpectralCube, count: int = 3, progress: ProgressLike = None) -> list[Spectrum]:
-    """The *count* purest pixels of *cube*: the corners of the largest simplex, by N-FINDR.
+    """Find the *count* purest pixels of *cube*: the corners of the largest simplex, by N-FINDR.
 
-    The pixels are seen in their first *count* - 1 principal components. The search starts with
-    pixels that lie far from each other, so that it finds the same ones each time: Winter, Proc.
-    SPIE 3753 (1999) 266, doi:10.1117/12.366289.
+    The search works on the first *count* - 1 principal components. It starts from pixels that lie
+    far apart, so its result is reproducible: Winter, Proc. SPIE 3753 (1999) 266,
+    doi:10.1117/12.366289.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def endmembers(cube: SpectralCube, count: int = 3, progress: ProgressLike = None
     flat = components(cube, count - 1, progress=progress).data.reshape(count - 1, -1)
     good = np.flatnonzero(np.isfinite(flat).all(axis=0))
     points = np.vstack([np.ones(len(good)), flat[:, good]])
-    # Each pivot lies far from the space of those before it.
+    # Each pivot lies far from the subspace of the previous pivots.
     triangle, pivots = qr(points, mode="r", pivoting=True)
     if abs(triangle[-1, count - 1]) <= _LEAST_STEP * np.linalg.norm(points, axis=0).max():
         raise SpectrumError(
@@ -228,7 +228,7 @@ def endmembers(cube: SpectralCube, count: int = 3, progress: ProgressLike = None
         )
     corners = pivots[:count].tolist()
     while True:
-        # A corner that gives way to a pixel makes the simplex larger by the pixel's coordinate.
+        # Replacing a corner by a pixel grows the simplex by the pixel's coordinate.
         growth = np.abs(np.linalg.solve(points[:, corners], points))
         corner, pixel = np.unravel_index(growth.argmax(), growth.shape)
         if growth[corner, pixel] <= _GROWTH:
@@ -253,18 +253,18 @@ def abundances(
     *,
     progress: ProgressLike = None,
 ) -> Map:
-    """The shares of *spectra* in each pixel, a plane each, and last the residual.
+    """Share of each of *spectra* in every pixel: one plane per spectrum, then the residual.
 
-    They are least squares over the bands that all spectra cover: shares of 0 or more that add up to
-    1 (Heinz & Chang, IEEE Trans. Geosci. Remote Sens. 39 (2001) 529, doi:10.1109/36.911111), shares
-    of 0 or more (Lawson & Hanson 1974, chapter 23), or any. The residual is the root mean square
-    over these bands of the part that the mixture does not explain, in the unit of the cube.
+    Shares are least-squares fits over the bands that all spectra cover. They are 0 or more and add
+    up to 1 (Heinz & Chang, IEEE Trans. Geosci. Remote Sens. 39 (2001) 529, doi:10.1109/36.911111),
+    0 or more (Lawson & Hanson 1974, chapter 23), or unconstrained. The residual is the root mean
+    square over these bands of what the mixture leaves unexplained, in the unit of the cube.
 
     Raises
     ------
     SpectrumError
-        If there are no spectra, they share fewer than two bands with the cube or depend on each
-        other there, or *constraint* is none of these.
+        If there are no spectra, if they share fewer than two bands with the cube or are linearly
+        dependent there, or if *constraint* is unknown.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -297,7 +297,7 @@ def abundances(
     colormap="viridis",
 )
 def unmixed(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = None) -> Map:
-    """The shares of the *count* purest pixels in each, adding up to 1: see `endmembers`."""
+    """Share of the *count* purest pixels in every pixel, adding up to 1: see `endmembers`."""
     progress = as_progress(progress)
     found = endmembers(cube, int(count), progress.part(0, 0.3))
     made = abundances(cube, found, progress=progress.part(0.3, 1))

@@ -1,8 +1,8 @@
-"""Comparison of a cube with its reference: as a whole, as a map, and of its regions and labels.
+"""Comparison of a cube with a reference: as a whole, as a map, by region and by label.
 
-Both are compared at the bands of the estimate within the range of the reference, which is
-interpolated to them. Only pixels that are numbers in both count. Metrics: `cube.metrics`.
-Letters: B bands, H rows, W columns; b bands that are compared; n pixels; N labels.
+The reference is interpolated to the bands of the estimate that it covers. Only pixels with finite
+values in both cubes count. `cube.metrics` defines the metrics. Letters: B bands, H rows, W columns;
+b compared bands; n pixels; N labels.
 """
 
 from collections.abc import Callable
@@ -33,23 +33,23 @@ from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
-"""The errors that `error_map` measures."""
+"""Error measures of `error_map`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """An estimate against its reference.
+    """Errors of an estimate against its reference.
 
     Attributes
     ----------
     error
-        Estimate minus reference at each band; for a region the mean over its pixels, with bounds
-        one standard deviation away.
+        Estimate minus reference at each band, averaged over the pixels of a region; bounds lie one
+        standard deviation away.
     mrae, rmse, angle
-        Over all pixels; the angle is the mean in degrees. NaN where no pixel is bright enough
+        Errors over all pixels; the angle is the mean in degrees. NaN if no pixel is bright enough
         (`metrics.DARK`).
     pixels
-        How many pixels were compared; the others are not numbers in one of the two.
+        Number of compared pixels: those with finite values in both cubes.
     """
 
     error: Spectrum
@@ -64,7 +64,7 @@ def compare_region(
 ) -> Comparison:
     """Compare the pixels of *region* in *cube* with the same pixels of *reference*.
 
-    They are read a few at a time.
+    Pixels are read a few at a time.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def compare_labels(
     labels: LabelNumbers,
     progress: ProgressLike = None,
 ) -> Labelled[Comparison]:
-    """Compare every label of an (H, W) image but 0, as `compare_region` does, in one pass.
+    """Compare every label but 0 of an (H, W) image, as `compare_region` does, in one pass.
 
     Raises
     ------
@@ -120,12 +120,13 @@ def compare_labels(
 def cube_errors(
     cube: SpectralCube, reference: SpectralCube, progress: ProgressLike = None
 ) -> "Scores":
-    """Compare *cube* with *reference*, a few rows at a time: as one label.
+    """Compare all of *cube* with *reference*, as a single label, a few rows at a time.
 
     Raises
     ------
     SpectrumError
-        If the images differ in size, share fewer than two bands, or no pixel is a number in both.
+        If the images differ in size, share fewer than two bands, or have no pixel with finite
+        values in both.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -141,20 +142,20 @@ def cube_errors(
 
 
 class Scores:
-    """The errors of a cube at the pixels of N labels; every metric is a mean of them.
+    """Errors of a cube over the pixels of N labels; every metric is a mean of these errors.
 
     Attributes
     ----------
     mean, deviation
-        (b, N) of estimate minus reference.
+        (b, N) mean and standard deviation of estimate minus reference.
     wavelengths
-        (b,) of the bands that were compared, in *unit*.
+        (b,) wavelengths of the compared bands, in *unit*.
     band_rmse, band_mrae
-        (b, N) of each band alone; MRAE is NaN where no pixel is bright enough.
+        (b, N) errors band by band; MRAE is NaN where no pixel is bright enough.
     rmse, mrae, angle
-        (N,) over all bands; the angle is the mean in degrees.
+        (N,) errors over all bands; the angle is the mean in degrees.
     pixels, sizes
-        (N,) pixels that count, and all pixels.
+        (N,) number of compared pixels, and of all pixels.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class Scores:
     ) -> None:
         cube, reference = usable(cube), usable(reference)
         bands, at_bands = align(cube, reference)
-        # Comparisons are made later, so the cube itself is not kept alive until then.
+        # Comparisons are built later; until then they must not keep the cube alive.
         self.wavelengths = cube.wavelengths[bands]
         self.unit = cube.unit
         count = len(pixels.numbers)
@@ -189,7 +190,7 @@ class Scores:
         # The mean square is the squared mean plus the variance.
         self.band_rmse = np.hypot(self.mean, self.deviation)
         self.rmse = np.sqrt(np.square(self.band_rmse).mean(axis=0))
-        # All bands have the same pixels, so a mean over bands is the mean over all values.
+        # All bands have the same pixels, so the mean over bands is the mean over all values.
         self.band_mrae = relative.mean
         self.mrae = self.band_mrae.mean(axis=0)
         self.angle = angles.mean[0]
@@ -219,10 +220,10 @@ def error_map(
     measure: Measure = "rmse",
     progress: ProgressLike = None,
 ) -> Singles:
-    """The error of each pixel of *cube* against *reference*, (H, W), over the bands they share.
+    """Error (H, W) of each pixel of *cube* against *reference*, over the bands they share.
 
     *measure* is "difference" (mean of cube minus reference), "rmse", "mrae", or "angle" in degrees.
-    A pixel is NaN where a value is not a number, and for the last two where the reference is dark
+    A pixel is NaN where a value is not finite and, for the last two, where the reference is dark
     (`metrics.DARK`).
 
     Raises
@@ -247,18 +248,18 @@ def error_map(
 
 
 def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[Doubles], Doubles]]:
-    """The bands (B,) of *cube* that *reference* covers, and a map of the reference to them.
+    """Return the bands (B,) of *cube* that *reference* covers, and a resampling function.
 
-    It makes (b, ...) of (R, ...) values.
+    The function takes values (R, ...) of the reference to the covered bands (b, ...).
 
     Raises
     ------
     SpectrumError
-        If the images differ in size, share fewer than two bands, or just one holds transformed
-        spectra.
+        If the images differ in size or share fewer than two bands, or if only one of them holds
+        transformed spectra.
     """
     quantities = {cube.quantity, reference.quantity}
-    # Other names are words of the files: two of them may mean the same.
+    # Other quantities are named by files, and two names may mean the same.
     if len(quantities) > 1 and quantities & TRANSFORMS.keys():
         ours, theirs = (shown(each.quantity, 40) or "unknown" for each in (cube, reference))
         raise SpectrumError(
@@ -277,19 +278,19 @@ def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[
 
 
 def numbers_in_both(estimate: Doubles, reference: Doubles) -> Mask:
-    """Pixels, (...), whose values (b, ...) are numbers in both."""
+    """Mask (...) of the pixels with finite values (b, ...) in both."""
     return np.asarray(np.isfinite(estimate).all(axis=0) & np.isfinite(reference).all(axis=0))
 
 
 def _relative_errors(estimate: Doubles, reference: Doubles) -> Doubles:
-    """Mean relative error of each pixel, (...) of two (b, ...); NaN where the reference is dark."""
+    """Mean relative error (...) of each pixel of (b, ...); NaN where the reference is dark."""
     lit = (reference > DARK).all(axis=0)
     bright = np.where(lit, reference, np.nan)
     return (np.abs(estimate - bright) / bright).mean(axis=0)
 
 
 def psnr(rmse: Doubles, peak: float) -> Doubles:
-    """The peak signal-to-noise ratio in dB for *rmse*, where white has the value *peak*."""
+    """Peak signal-to-noise ratio in dB for *rmse*, where white has the value *peak*."""
     with np.errstate(divide="ignore"):
         return 20 * np.log10(peak / rmse)
 

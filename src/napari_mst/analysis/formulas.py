@@ -1,7 +1,7 @@
-"""Formulas of bands, and named spectral indices.
+"""Band formulas and named spectral indices.
 
-`r800` in a formula is the band at 800 nm, `N` a band of the near infrared, and `NDVI` an index of
-the catalogue Awesome Spectral Indices (Montero et al., Scientific Data 10 (2023) 197,
+In a formula, `r800` is the band at 800 nm, `N` a near-infrared band, and `NDVI` an index of the
+catalogue Awesome Spectral Indices (Montero et al., Scientific Data 10 (2023) 197,
 doi:10.1038/s41597-023-02096-0). Letters: H rows, W columns.
 """
 
@@ -26,15 +26,15 @@ from napari_mst.cube.gaps import good_bands
 
 
 def _table(name: str) -> Iterator[list[str]]:
-    """The rows of a table in the package, without the lines that begin with #."""
+    """Return the rows of a table in the package, without lines that begin with #."""
     text = resources.files("napari_mst").joinpath(f"data/{name}.csv").read_text(encoding="utf-8")
     return csv.reader(line for line in text.splitlines() if not line.startswith("#"))
 
 
 BROAD = {name: tuple(map(float, range_)) for name, *range_ in _table("bands")}
-"""The bands that the catalogue calls by letters: shortest, preferred and longest wavelength in nm.
+"""Bands that the catalogue names by letter: shortest, preferred and longest wavelength in nm.
 
-The range comes from the catalogue, the preferred wavelength from Sentinel-2A (Planet for G1 and Y).
+Ranges come from the catalogue, preferred wavelengths from Sentinel-2A (Planet for G1 and Y).
 """
 
 FUNCTIONS: dict[str, np.ufunc] = {
@@ -47,10 +47,10 @@ FUNCTIONS: dict[str, np.ufunc] = {
 }
 
 LONGEST = 500
-"""Most letters of a formula: Python's parser rejects deeper ones."""
+"""Largest number of characters in a formula: Python's parser rejects deeply nested ones."""
 
 WIDEST = 20
-"""Largest gap in nm between bands that give a value at a published wavelength between them."""
+"""Largest gap in nm between two bands that are interpolated at a published wavelength."""
 
 BRIGHTEST = 2.0
 """Largest plausible reflectance. Larger values mean per cent, counts or stored integers."""
@@ -60,9 +60,9 @@ _NARROW = re.compile(r"r\d+(\.\d+)?", re.IGNORECASE)
 
 
 class Index(NamedTuple):
-    """A spectral index: its name, its formula and where it was published.
+    """A spectral index: its name, its formula and its publication.
 
-    *published* holds the wavelengths in nm of an index of narrow bands, as "RE1.700 R.670".
+    *published* gives the wavelengths in nm of a narrow-band index, such as "RE1.700 R.670".
     """
 
     name: str
@@ -73,14 +73,14 @@ class Index(NamedTuple):
 
     @property
     def narrow_formula(self) -> str:
-        """The formula with its published wavelengths: "RE1.700 / R.670" for "RE1 / R"."""
+        """The formula with the published wavelengths: "RE1.700 / R.670" for "RE1 / R"."""
         places = {name.partition(".")[0]: name for name in self.published.split()}
         return _NAME.sub(lambda found: places.get(found[0], found[0]), self.formula)
 
 
 def _divided(a: Any, b: Any) -> Any:
     ratio = a / b
-    # The inverse of infinity would be a number again.
+    # 1 / inf would be finite again.
     return ratio if np.all(b) else np.where(b == 0, np.nan, ratio)
 
 
@@ -102,7 +102,7 @@ def catalogue() -> dict[str, Index]:
 
 
 def index_named(name: str) -> Index:
-    """Return the index called *name*, in any case if that is unambiguous; or `SpectrumError`."""
+    """Return the index called *name*, in any case if that is unambiguous, or `SpectrumError`."""
     indices = catalogue()
     alike = [each for each in indices if each.lower() == name.lower()]
     if name in indices or len(alike) == 1:
@@ -112,7 +112,7 @@ def index_named(name: str) -> Index:
 
 
 def expanded(text: str) -> str:
-    """*text* with the formula of each index in the place of its name."""
+    """Return *text* with every index name replaced by the formula of the index."""
 
     def bands_of(found: re.Match[str]) -> str:
         name = found[0]
@@ -127,26 +127,26 @@ def expanded(text: str) -> str:
 
 
 def bands_in(text: str) -> list[str]:
-    """Return the names of the bands in the *expanded* formula, in the order in which they come."""
+    """Return the band names in the *expanded* formula, in order of appearance."""
     return [name for name in dict.fromkeys(_NAME.findall(text)) if name not in FUNCTIONS]
 
 
 def band_named(cube: SpectralCube, name: str) -> int:
-    """Index of the good band of *cube* that a formula calls *name*, such as "r650" or "R".
+    """Return the index of the good band of *cube* that *name* stands for, such as "r650" or "R".
 
-    It is at most half a step between two bands away, or within the range of a broad band.
+    The band lies at most half a band step away, or within the range of a broad band.
 
     Raises
     ------
     SpectrumError
-        If there is none.
+        If there is no such band.
     """
     is_broad = name in BROAD
     least, centre, most = BROAD[name] if is_broad else (float(name[1:]),) * 3
     good = good_bands(cube)
     at = cube.wavelengths[good]
     nearest = int(np.abs(at - centre).argmin())
-    # The distance to the nearer neighbour: where bands were left out, the other one is far away.
+    # The distance to the nearer neighbour; beside a gap, the other neighbour is far away.
     step = np.sort(np.abs(at - at[nearest]))[:2].max()
     is_near = abs(at[nearest] - centre) <= step / 2 * (1 + 1e-9)
     if (is_near or least <= at[nearest] <= most) and not (is_broad and not cube.has_wavelengths):
@@ -160,10 +160,10 @@ def band_named(cube: SpectralCube, name: str) -> int:
 
 
 def _shares(cube: SpectralCube, name: str) -> dict[int, float]:
-    """Return the bands of *cube* that *name* means, and the share of each, which add up to 1.
+    """Return the bands of *cube* that *name* stands for, with their weights, which add up to 1.
 
-    "R.670" lies on the line between its two neighbours where these are near enough, and is the
-    broad band R elsewhere.
+    "R.670" is interpolated linearly between its two neighbours if they are close enough; otherwise
+    it is the broad band R.
     """
     letter, _, at = name.partition(".")
     if letter not in BROAD or not at:
@@ -184,14 +184,14 @@ def _shares(cube: SpectralCube, name: str) -> dict[int, float]:
 
 
 def bands_taken(cube: SpectralCube, text: str) -> dict[str, float]:
-    """Return the wavelength of *cube* that stands for each band in the formula *text*.
+    """Return the wavelength in *cube* of each band in the formula *text*.
 
-    A broad band that stands for a published wavelength is called "B (published at 510 nm)".
+    A broad band that replaces a published wavelength is called "B (published at 510 nm)".
 
     Raises
     ------
     SpectrumError
-        If *text* is no formula, or the cube lacks a band of it.
+        If *text* is not a formula, or the cube lacks one of its bands.
     """
     formula = expanded(text)
     names = bands_in(formula)
@@ -230,12 +230,12 @@ def indices_of(cube: SpectralCube) -> dict[str, Index]:
 
 
 def evaluated(cube: SpectralCube, text: str, progress: Progress) -> Singles:
-    """Return the value of the formula *text* at each pixel, (H, W); NaN where it is undefined.
+    """Return the value (H, W) of the formula *text* at each pixel; NaN where it is undefined.
 
     Raises
     ------
     SpectrumError
-        If *text* is no formula, or the cube lacks a band of it.
+        If *text* is not a formula, or the cube lacks one of its bands.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -265,7 +265,7 @@ def evaluated(cube: SpectralCube, text: str, progress: Progress) -> Singles:
 
 
 def _mixed(read: Mapping[int, Doubles], mix: Mapping[int, float]) -> Doubles:
-    """The sum of the bands in *mix*, by their shares."""
+    """Return the sum of the bands in *mix*, each times its weight."""
     (first, share), *others = mix.items()
     if not others:
         return read[first]
@@ -273,14 +273,14 @@ def _mixed(read: Mapping[int, Doubles], mix: Mapping[int, float]) -> Doubles:
 
 
 def _depends_on_scale(tree: ast.expr, names: Sequence[str]) -> bool:
-    """True if a formula of ten times the values has another result."""
+    """True if the result of the formula changes when all values are multiplied by ten."""
     values = dict(zip(names, np.linspace(0.1, 0.5, len(names)), strict=True))
     ten = {name: 10 * value for name, value in values.items()}
     return not np.isclose(_value(tree, values), _value(tree, ten))
 
 
 def moved(text: str, number: int, wavelength: float) -> str:
-    """Return the formula *text* with its band *number* at *wavelength*, unless another is there."""
+    """Return the formula *text* with band *number* moved to *wavelength*, unless that is taken."""
     formula = expanded(text)
     names = bands_in(formula)
     name = f"r{wavelength:.0f}"
@@ -290,7 +290,7 @@ def moved(text: str, number: int, wavelength: float) -> str:
 
 
 def _tree(formula: str) -> ast.expr:
-    """Return the syntax tree of an *expanded* formula, whose names have no points."""
+    """Return the syntax tree of an *expanded* formula; points in names become underscores."""
     try:
         plain = _NAME.sub(lambda found: found[0].replace(".", "_"), formula)
         return ast.parse(plain.strip(), mode="eval").body
@@ -306,7 +306,7 @@ def _no_formula(formula: str) -> SpectrumError:
 
 
 def _value(node: ast.AST, bands: Mapping[str, Any]) -> Any:
-    """Compute *node* from the values of the bands; no code in a formula is ever run."""
+    """Compute *node* from the values of the bands, without ever running code from the formula."""
     with np.errstate(all="ignore"):
         match node:
             case ast.Constant(value=int() | float() as number):

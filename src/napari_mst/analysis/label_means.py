@@ -1,7 +1,7 @@
-"""Means and deviations of labelled pixels, many labels in one pass: a region is an image of one.
+"""Means and deviations of labelled pixels, for many labels in one pass.
 
-Letters: B bands, h, w of the image of labels, n labelled pixels of a block; m labels in it, N in
-all.
+A region is an image with a single label. Letters: B bands; h, w sides of the image of labels; n
+labelled pixels and m labels of a block; N labels in all.
 """
 
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ from napari_mst.cube.gaps import in_all_bands, usable
 from napari_mst.cube.spectrum import STD, Origin
 
 READ_PIXELS = 2**18
-"""Number of pixels read at a time if reading copies them, as from a chunked cube."""
+"""Pixels read at a time if reading copies them, as from a chunked cube."""
 BLOCK_PIXELS = 2**13
-"""Pixels that are averaged at a time; as float64 they stay in a processor's cache."""
+"""Pixels averaged at a time; as float64 they fit into a processor's cache."""
 
 LabelNumbers = NDArray[np.integer[Any]]
-"""Whole numbers: an image of labels, or the labels themselves."""
+"""Integers: an image of labels, or the labels themselves."""
 
 PixelArea = tuple[float, str]
-"""The area that one pixel covers, and its unit."""
+"""Area of one pixel, and its unit."""
 IN_PIXELS: PixelArea = (1.0, "pixel")
-"""Areas are numbers of pixels."""
+"""Measures areas in pixels."""
 
 Spread = Literal["std", ""]
-"""Bounds of a mean: one standard deviation away, or none."""
+"""Bounds around a mean: one standard deviation away, or none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +42,11 @@ class Groups:
     Attributes
     ----------
     order
-        (n,) where each pixel is in the flattened block.
+        (n,) index of each pixel in the flattened block.
     starts, sizes
-        (m,) the first pixel of each label, and how many it has.
+        (m,) first pixel and number of pixels of each label.
     labels
-        (m,) which of the labels each group is, 0 to N - 1.
+        (m,) place of each label among all labels, 0 to N - 1.
     """
 
     order: Indices
@@ -56,7 +56,7 @@ class Groups:
 
     @classmethod
     def of(cls, part: LabelNumbers, numbers: LabelNumbers) -> "Groups":
-        """The pixels of *part* (h, w) that are not 0; *numbers* (N,) are all labels, rising."""
+        """Group the nonzero pixels of *part* (h, w); *numbers* (N,) are all labels, ascending."""
         flat = part.reshape(-1)
         order = np.flatnonzero(flat != 0)
         if len(numbers) > 1:
@@ -76,23 +76,23 @@ class Groups:
         return Groups(self.order[chosen], starts, sizes[is_kept], self.labels[is_kept])
 
     def of_image(self, block: Array) -> Doubles:
-        """(B, n) float64 of the numbers (B, h, w) of a block."""
+        """Return the values (B, n) of the labelled pixels of a *block* (B, h, w), as float64."""
         flat = block.reshape(len(block), -1)
-        # All pixels in their order are the block itself.
+        # One label that covers the block: the pixels are in order already.
         is_whole = len(self.starts) == 1 and self.order.size == flat.shape[1]
         return (flat if is_whole else np.take(flat, self.order, axis=1)).astype(np.float64)
 
     def total(self, values: Doubles) -> Doubles:
-        """(B, m) sums over each label of (B, n) *values*."""
+        """Return the sums (B, m) of *values* (B, n) over each label."""
         return np.add.reduceat(values, self.starts, axis=1)
 
     def spread_out(self, values: Any) -> Any:
-        """(B, n) of (B, m) *values*: each pixel gets the value of its label."""
+        """Give each pixel the value of its label: (B, m) *values* become (B, n)."""
         return values if len(self.sizes) == 1 else np.repeat(values, self.sizes, axis=-1)
 
 
 class Moments:
-    """Count, mean and squared deviations of B bands of each of N labels, block by block.
+    """Count, mean and squared deviation of B bands of N labels, accumulated block by block.
 
     Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242,
     doi:10.2307/2683386.
@@ -100,14 +100,14 @@ class Moments:
     Attributes
     ----------
     count
-        (B, N) how many numbers each band of each label has.
+        (B, N) number of finite values in each band of each label.
     """
 
     def __init__(self, bands: int, labels: int = 1) -> None:
         self.count, self._mean, self._squares = np.zeros((3, bands, labels))
 
     def add(self, groups: Groups, values: Doubles) -> None:
-        """Count (B, n) *values* in, which are overwritten; NaN and infinity do not count."""
+        """Add *values* (B, n), which are overwritten; NaN and infinity are skipped."""
         at = groups.labels
         is_none = ~np.isfinite(values)
         np.copyto(values, 0, where=is_none)
@@ -124,12 +124,12 @@ class Moments:
 
     @property
     def mean(self) -> Doubles:
-        """(B, N); NaN where there are no numbers."""
+        """(B, N) means; NaN where there are no finite values."""
         return np.where(self.count != 0, self._mean, np.nan)
 
     @property
     def deviation(self) -> Doubles:
-        """(B, N) standard deviations; NaN where there are no numbers."""
+        """(B, N) standard deviations; NaN where there are no finite values."""
         with np.errstate(invalid="ignore"):
             return np.sqrt(self._squares / self.count)
 
@@ -141,11 +141,11 @@ class Pixels:
     Attributes
     ----------
     labels
-        (h, w); a pixel of the label 0 does not count.
+        (h, w); 0 marks pixels without a label.
     numbers
-        (N,) the labels, rising.
+        (N,) the labels, ascending.
     row, column
-        Where the first pixel of *labels* lies in the image.
+        Position of the first pixel of *labels* in the image.
     """
 
     labels: LabelNumbers
@@ -156,11 +156,11 @@ class Pixels:
 
     @property
     def columns(self) -> slice:
-        """The columns of the image that the labels cover."""
+        """Image columns covered by the labels."""
         return slice(self.column, self.column + self.labels.shape[1])
 
     def blocks(self, *cubes: Array) -> Iterator[tuple[slice, Groups, list[Doubles]]]:
-        """Rows of the labels, the pixels there, and the (B, n) numbers of each of the *cubes*."""
+        """Yield rows of the labels, their pixels, and the values (B, n) of each of the *cubes*."""
         height, width = self.labels.shape
         step = max(1, BLOCK_PIXELS // width)
         read_rows = step * max(1, READ_PIXELS // BLOCK_PIXELS)
@@ -180,16 +180,16 @@ class Pixels:
 
 @dataclass(frozen=True, eq=False)
 class Averages:
-    """The means of N labels.
+    """Mean spectra of N labels.
 
     Attributes
     ----------
     mean, deviation
-        (N, B).
+        (N, B) mean and standard deviation.
     spread
-        The bounds that are wanted.
+        Kind of bounds around the mean.
     pixels, sizes
-        (N,) pixels that count, in the band that has the fewest, and all pixels.
+        (N,) averaged pixels, in the band with the fewest, and all pixels.
     """
 
     mean: Doubles
@@ -199,7 +199,7 @@ class Averages:
     sizes: Doubles
 
     def fields(self, at: int, origin: Origin, pixel_area: PixelArea) -> dict[str, Any]:
-        """Return the fields of the `Spectrum` of label number *at*, with its *origin* completed."""
+        """Return the fields of the `Spectrum` of label number *at*, including its full *origin*."""
         pixels, size = int(self.pixels[at]), int(self.sizes[at])
         area, unit = float(size * pixel_area[0]), pixel_area[1]
         excluded = size - pixels
@@ -212,9 +212,9 @@ class Averages:
 
 
 def averages(pixels: Pixels, cube: SpectralCube, spread: Spread) -> Averages:
-    """Mean and deviation of every label of *pixels* in *cube*, NaN in bad bands.
+    """Return mean and deviation of every label of *pixels* in *cube*, with NaN in bad bands.
 
-    Each band counts only pixels that have a number there, and is NaN without any.
+    Each band averages the pixels with a finite value there; it is NaN if there are none.
     """
     if spread not in ("", STD):
         raise SpectrumError(f"Expected spread 'std' or '', got {shown(spread, 30)!r}.")

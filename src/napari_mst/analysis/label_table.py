@@ -1,4 +1,4 @@
-"""A table of labels, such as classes or cells: where each is, its mean spectrum, its indices.
+"""Table of labels, such as classes or cells, with their position, mean spectrum and indices.
 
 Letters: B bands, H rows, W columns; N labels.
 """
@@ -25,15 +25,15 @@ from napari_mst.cube.gaps import usable
 from napari_mst.cube.spectrum import STD
 
 MOST_COMPARED = 20
-"""Most labels for which the separability of pairs is measured: thousands of cells have too many."""
+"""Largest number of labels compared pair by pair; thousands of cells would have too many pairs."""
 
 FEWEST_PIXELS = 3
-"""Fewest pixels that a label needs for a separability."""
+"""Smallest number of pixels from which separability is measured."""
 
 _LEAST_SHARE = 1e-6  # of the largest variance: smaller ones are rounding of float32
 
 Table = dict[str, Sequence[Any]]
-"""Columns of equal length, by their titles."""
+"""Columns of equal length, by title."""
 
 
 def label_table(
@@ -44,23 +44,24 @@ def label_table(
     pixel_area: PixelArea = IN_PIXELS,
     progress: ProgressLike = None,
 ) -> Table:
-    """A row for each label of an (H, W) image but 0.
+    """Measure every label but 0 of an (H, W) image; each gets a row of the table.
 
-    The columns are its number and its name; its centre, (row, column) in pixels; its pixels, and
-    how many more are not numbers; its area; the mean and the standard deviation of each band; each
-    index that the bands allow, of the mean spectrum; and for up to 20 labels their `separability`.
+    The columns are the number and name of the label; its centre (row, column) in pixels; the number
+    of averaged pixels, and of excluded ones without finite values; its area; mean and standard
+    deviation of each band; the indices of the mean spectrum that the bands allow; and, for up to 20
+    labels, their `separability`.
 
     Parameters
     ----------
     names
-        Names by label, for the labels that have a name.
+        Names by label, for labels that have one.
     pixel_area
-        The area that one pixel covers, and its unit.
+        Area of one pixel, and its unit.
 
     Raises
     ------
     SpectrumError
-        If *labels* is not an image of whole numbers of the size of the cube, or all are 0.
+        If *labels* is not an integer image of the size of the cube, or all labels are 0.
     Cancelled
         Soon after *progress* was cancelled.
 
@@ -93,7 +94,7 @@ def label_table(
     for kind, values in (("mean", found.mean), ("sd", found.deviation)):
         for at, column in zip(cube.wavelengths, np.transpose(values).tolist(), strict=True):
             table[f"{kind} {at:g} {cube.unit}"] = column
-    # A cube of one column, whose pixels are the means.
+    # The means as a cube of one column.
     means = replace(cube, data=found.mean.T[..., None])
     for name in formulas.indices_of(cube):
         table[name] = formulas.evaluated(means, name, NO_PROGRESS)[:, 0].tolist()
@@ -110,17 +111,17 @@ def label_table(
 def separability(
     cube: SpectralCube, labels: LabelNumbers, numbers: LabelNumbers, progress: ProgressLike = None
 ) -> Doubles:
-    """The Jeffries-Matusita distances of the labels *numbers* (N,), (N, N): 0 alike, 2 apart.
+    """Jeffries-Matusita distances (N, N) between the labels *numbers* (N,): 0 alike, 2 separate.
 
-    Labels are taken as normal distributions: Richards, Remote Sensing Digital Image Analysis,
-    section 10.2. They are compared along the directions in which their pixels differ by more than
-    rounding, as an estimated cube has far fewer of these than bands, and along fewer of them than
-    the smallest label has pixels. Bands that the file calls bad do not count.
+    Labels are treated as normal distributions: Richards, Remote Sensing Digital Image Analysis,
+    section 10.2. They are compared along the directions in which pixels differ by more than
+    rounding, of which an estimated cube has far fewer than bands, and along fewer directions than
+    the smallest label has pixels. Bands marked as bad in the file are skipped.
 
     Raises
     ------
     SpectrumError
-        If fewer than two pixels of a label are numbers in all good bands.
+        If a label has fewer than two pixels with finite values in all good bands.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -135,7 +136,7 @@ def separability(
     ):
         good = np.isfinite(values.sum(axis=0))
         groups, values = groups.only(good), values[:, good]
-        # The squares of numbers far from zero would hide a small variance.
+        # Squares of values far from zero would hide a small variance.
         origin = origin if counts.any() else values.mean(axis=1, keepdims=True)
         parts = np.split(values - origin, groups.starts[1:], axis=1)
         for at, part in zip(groups.labels, parts, strict=False):
@@ -157,6 +158,6 @@ def separability(
 
 
 def write_table(path: str | PathLike[str], table: Table, *, overwrite: bool = False) -> Path:
-    """Save *table* as CSV, crash-safe. Raises `SaveError`, and an older file is then intact."""
+    """Save *table* as CSV, atomically. Raises `SaveError`, which leaves an older file intact."""
     rows = (tuple(table), *zip(*table.values(), strict=True))
     return write_text(Path(path), csv_text(rows), overwrite=overwrite)

@@ -1,16 +1,15 @@
-"""Spectral libraries: CSV, ENVI (`.sli`), text for the clipboard, and the built-in colour chart.
+"""Spectral libraries: CSV, ENVI (`.sli`), clipboard text, and the built-in colour chart.
 
-Files that we write keep everything of a `Spectrum`, so that it opens again as it was: coordinates,
-region, cube and colour. Bounds are further columns (CSV) or spectra (ENVI). A table of text has a
-row for each wavelength and a column for each spectrum; the facts about each spectrum stand above,
-in rows that begin with `#`:
+Files written here keep every field of a `Spectrum`, such as coordinates, region, cube and colour,
+so it reads back unchanged. Bounds are further columns (CSV) or spectra (ENVI). A text table has a
+row for each wavelength and a column for each spectrum, below rows of facts that begin with `#`:
 
     # name,Pick 1,Region 1
     # row,12,
     wavelength (nm),Pick 1,Region 1
     400,0.0912,0.1104
 
-A blank cell is a wavelength that a spectrum does not have; `nan` is a gap in it. A name that a
+A blank cell marks a wavelength that a spectrum lacks; `nan` is a gap in it. A name that a
 spreadsheet would run as a formula is written after a quote, which is not part of the name.
 """
 
@@ -37,13 +36,13 @@ from napari_mst.formats.wavelengths import cell_text, text_cell, title_of
 from napari_mst.photo.lights import WAVELENGTHS
 
 SUFFIXES = (".csv", ".sli")
-"""Files that can be saved. Tab-separated text (`.tsv`, `.txt`) and `.sli.hdr` open as well."""
+"""Suffixes that can be written. Tab-separated text (`.tsv`, `.txt`) and `.sli.hdr` open as well."""
 
 
 def colour_checker() -> list[Spectrum]:
-    """Measured reflectance of the 24 patches of a Macbeth ColorChecker, 31 bands of 400-700 nm.
+    """Measured reflectances of the 24 patches of a Macbeth ColorChecker, in 31 bands at 400-700 nm.
 
-    They come from ISET (MIT licence).
+    The data come from ISET (MIT licence).
     """
     chart = reflectances()["iset_macbethChart"]
     origin = Origin(cube="ColorChecker")
@@ -58,18 +57,18 @@ def colour_checker() -> list[Spectrum]:
 def read_spectra(
     path: str | PathLike[str], unit: str = "", *, as_reflectance: bool = False
 ) -> list[Spectrum]:
-    """Return the spectra in a file of text, or in an ENVI spectral library (`.sli` or its `.hdr`).
+    """Read spectra from a text file or an ENVI spectral library (`.sli` or its `.hdr`).
 
-    A text of another program has wavelengths and spectra in columns, pairs of columns or rows, or
-    is JCAMP-DX or CGATS. docs/files.md lists the layouts, and has the rules for units, per cent and
-    gaps. Assumptions are reported as a `CurveWarning`.
+    Text files of other programs may hold wavelengths and spectra in columns, pairs of columns or
+    rows, or be JCAMP-DX or CGATS. docs/files.md lists these layouts, and the rules for units, per
+    cent and gaps. Assumptions are reported as a `CurveWarning`.
 
     Parameters
     ----------
     unit
-        Unit of the wavelengths ("nm", "um", ...) for a CSV file that does not say it.
+        Unit of the wavelengths ("nm", "um", ...) for a CSV file that does not state it.
     as_reflectance
-        Look for per cent also in a file that napari-mst wrote: somebody may have changed it.
+        Detect per cent also in files that napari-mst wrote, which may have been edited since.
 
     Raises
     ------
@@ -107,15 +106,15 @@ def write_spectra(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Save *spectra* as CSV (`.csv`) or as ENVI spectral library (`.sli` and `.sli.hdr`).
+    """Save *spectra* as CSV (`.csv`) or as an ENVI spectral library (`.sli` and `.sli.hdr`).
 
     Returns the file to open.
 
     Raises
     ------
     SaveError
-        If the suffix is unknown, there are no spectra, or their wavelengths have several units or,
-        for ENVI, differ; or for the reasons of `atomic_save.saving`. An older file is then intact.
+        If the suffix is unknown, if there are no spectra, if their wavelengths have several units
+        or, for ENVI, differ; or as `atomic_save.saving` does. An older file stays intact.
 
     Notes
     -----
@@ -147,31 +146,33 @@ def write_spectra(
 
 
 def spectra_text(spectra: Sequence[Spectrum]) -> str:
-    """*spectra* as a table for the clipboard: a column for each, tabs between the columns.
+    """Return *spectra* as a tab-separated table for the clipboard, one column per spectrum.
 
-    Raises `SaveError` for the reasons of `write_spectra`.
+    Raises `SaveError` as `write_spectra` does.
     """
     return table_text(curves_of(spectra), "\t", has_records=False)
 
 
 CURVES = ("values", "lower", "upper")
-"""The curves of a spectrum; each has its own column."""
+"""The curves of a spectrum; each gets a column."""
 
 _INTEGERS = ("row", "column", "window", "pixels", "excluded")
-"""Fields of an `Origin` that are whole numbers."""
+"""Integer fields of an `Origin`."""
 
 Record = dict[str, str]
-"""The facts of one column, as text."""
+"""The facts about one column, as text."""
 
 
 def curves_of(spectra: Sequence[Spectrum]) -> Curves:
-    """*spectra* and their bounds as curves at the wavelengths of all; these rise where they differ.
+    """Return *spectra* and their bounds as curves at the wavelengths of all spectra.
+
+    Wavelengths are sorted if the spectra differ in them.
 
     Raises
     ------
     SaveError
-        If there are no spectra, or their wavelengths have several units; or if their wavelengths
-        differ, and are repeated within one spectrum.
+        If there are no spectra, or their wavelengths have several units; or if the spectra differ
+        in wavelengths and one repeats a wavelength.
     """
     units = sorted({spectrum.unit for spectrum in spectra})
     if len(units) != 1:
@@ -187,7 +188,7 @@ def curves_of(spectra: Sequence[Spectrum]) -> Curves:
     records, rows = [], []
     for spectrum in spectra:
         at = np.searchsorted(wavelengths, spectrum.wavelengths)
-        # Two values at one wavelength could not stand in one row.
+        # A row has room for one value of each spectrum.
         if not are_same and len(np.unique(at)) < len(at):
             raise SaveError(
                 "Expected each wavelength once in a spectrum, got some repeated. "
@@ -205,7 +206,7 @@ def curves_of(spectra: Sequence[Spectrum]) -> Curves:
 
 
 def table_text(curves: Curves, delimiter: str = ",", *, has_records: bool = True) -> str:
-    """*curves* as a table of text without formulas in cells, below the facts about them."""
+    """Return *curves* as a text table, free of formulas, below the facts about each column."""
     first = curves.unit if curves.unit == BAND_INDEX else f"wavelength ({curves.unit})"
     rows = []
     for key in curves.records[0] if has_records else ():
@@ -221,7 +222,7 @@ def table_text(curves: Curves, delimiter: str = ",", *, has_records: bool = True
 
 
 def csv_text(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
-    """Text of *rows* of cells, in which a spreadsheet finds no formulas."""
+    """Return *rows* as CSV in which a spreadsheet finds no formulas."""
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(
         [text_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
@@ -230,7 +231,7 @@ def csv_text(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
 
 
 def write_text(path: Path, text: str, *, overwrite: bool) -> Path:
-    """Save *text* crash-safe, as UTF-8. Raises `SaveError`, and an older file is then intact."""
+    """Save *text* atomically, as UTF-8. Raises `SaveError`, which leaves an older file intact."""
     data = text.encode("utf-8", errors="replace")
     with atomic_save.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
         temporary.write_bytes(data)
@@ -238,9 +239,9 @@ def write_text(path: Path, text: str, *, overwrite: bool) -> Path:
 
 
 def parse(text: str, name: str, unit: str = "") -> Curves:
-    """The curves in the table *text* of the file *name*. Raises `CubeFileError` if it holds none.
+    """Parse the table *text* of the file *name*. Raises `CubeFileError` if it holds no curves.
 
-    *unit* is the wavelength unit of a table that does not give one.
+    *unit* is the wavelength unit of a table that does not state one.
     """
     curves = parsed(text, name, unit)
     facts = [{key: cell_text(cell) for key, cell in record.items()} for record in curves.records]
@@ -250,8 +251,8 @@ def parse(text: str, name: str, unit: str = "") -> Curves:
 def spectra_of(curves: Curves, *, as_reflectance: bool = False) -> list[Spectrum]:
     """Convert *curves* to spectra, with a `CurveWarning` for each assumption.
 
-    The numbers of other programs are reflectance, and so are those in files of ours if
-    *as_reflectance*. Raises `CubeFileError` if the curves do not fit together.
+    Curves of other programs are taken as reflectance; with *as_reflectance*, so are curves from
+    our own files. Raises `CubeFileError` if the curves do not fit together.
     """
     if as_reflectance or not curves.is_own:
         curves = curves.in_shares()
@@ -269,7 +270,7 @@ def spectra_of(curves: Curves, *, as_reflectance: bool = False) -> list[Spectrum
                 spectra.append(_with_record(curve, record))
             else:
                 bounds[kind] = curve.values
-            # A spectrum takes both bounds at once, so the first waits for the second.
+            # A spectrum needs both bounds at once, so the first waits for the second.
             if len(bounds) == 2:
                 spectra[-1] = replace(
                     spectra[-1],
@@ -314,7 +315,7 @@ def _with_record(curve: Spectrum, record: Record) -> Spectrum:
 
 
 def _text(value: object) -> str:
-    """*value* as text that reads back as it was; empty for None."""
+    """Return *value* as text that reads back unchanged; empty for None."""
     if isinstance(value, float):
         return repr(float(value)).removesuffix(".0")
     return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Maps of a cube as people and files get them, and the table of their kinds.
+"""The `Map` of a cube, for display and for files, and the table of map kinds.
 
 Letters: H rows, W columns, n planes.
 """
@@ -30,34 +30,34 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LIMIT_PIXELS = 2**20
-"""Approximate number of pixels sampled for the contrast limits."""
+"""Approximate number of pixels sampled for contrast limits."""
 
 UNCLASSIFIED = "unclassified"
-"""The name of the label 0."""
+"""Name of label 0."""
 
 GOLDEN_TURN = 0.618034
-"""The golden section of the colour circle: hues at this distance stay apart, however many."""
+"""Golden section of the colour circle: hues this far apart stay distinct in any number."""
 
 ESTIMATED = (
     "The bands of this cube are estimated from a photo, about three numbers a pixel, "
     "so this map shows no more than the colours do."
 )
-"""The note to a map that needs more numbers a pixel than a photo has."""
+"""Note on a map that needs more independent values per pixel than a photo has."""
 
 Content = Literal["values", "labels", "cube"]
-"""The pixels of a map: measured values, numbers of classes from 1 on, or bands of another cube."""
+"""Pixels of a map: measured values, class labels from 1 on, or the bands of another cube."""
 
 Need = Literal["spectra", "photo", "reference"]
-"""An input that a map needs besides the cube."""
+"""Input that a map needs besides the cube."""
 
 Limits = tuple[float, float]
-"""The values that are shown darkest and brightest."""
+"""Values displayed darkest and brightest."""
 
 P = ParamSpec("P")
 
 
 class Number(NamedTuple):
-    """A number that a map asks for: the name of its argument, and its range."""
+    """A numeric parameter of a map: the name of the argument, and its range."""
 
     name: str
     label: str
@@ -69,22 +69,22 @@ class Number(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text that a map asks for.
+    """A text parameter of a map.
 
     Attributes
     ----------
     name
-        Of its argument.
+        Name of the argument.
     label
-        What it is, in the window.
+        Its label in the window.
     presets
-        The texts to choose from for a cube, the first at first, and a line about each.
+        Suggested texts for a cube, each with a description; the first is the default.
     bands
-        The wavelengths that a text names, for lines in the plot; None where only presets will do.
+        Wavelengths that a text names, drawn as lines in the plot; None if only presets are allowed.
     moved
-        The text with the band of a number at another wavelength.
+        Moves one of these bands to another wavelength and returns the new text.
     is_span
-        True where the bands are the ends of a range.
+        True if the bands are the ends of a range.
     """
 
     name: str
@@ -97,34 +97,34 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MapKind(Brief):
-    """One row of `MAPS`; called with a function that makes a map, it enters the table.
+    """One row of `MAPS`. As a decorator, it adds a function that makes a map to the table.
 
     Attributes
     ----------
     title
-        Its name in the window.
+        Name in the window.
     tip
-        One or two sentences that say what it shows.
+        One or two sentences about what the map shows.
     content
-        The kind of pixels.
+        Kind of pixels.
     unit
-        What the values are, with their unit; "" where the title says it.
+        Meaning and unit of the values; "" if the title says it.
     needs, number, text
-        What it asks for.
+        Further input of the map.
     is_of_spectra
-        True where it needs more than the three numbers a pixel of an estimated cube.
+        True if the map needs more than the three independent values per pixel of an estimated cube.
     colormap
-        Name of the colour map that shows values best, in napari and matplotlib alike.
+        Name of the colour map that suits the values, in napari and in matplotlib.
     limits
-        The full range of the values, where it is known; None looks at the values.
+        Full range of the values, if known; None derives it from the values.
     is_signed
-        True where zero belongs in the middle of the colours.
+        True if zero belongs in the middle of the colours.
     quantity
-        The quantity that the cube must have; "" where any will do.
+        Quantity that the cube must have; "" for any.
     name
-        Its name on the command line: that of its function.
+        Name on the command line, from the name of the function.
     make
-        The function, which takes a cube, what the map asks for, and *progress*.
+        The function; it takes a cube, the further input, and *progress*.
     """
 
     title: str
@@ -143,7 +143,7 @@ class MapKind(Brief):
     make: Callable[..., "Map"] = field(default=lambda *_, **__: None)  # type: ignore[assignment]
 
     def __call__(self, function: "Callable[P, Map]") -> "Callable[P, Map]":
-        """Return the public form of *function*: its maps know their kind and arguments."""
+        """Return the public form of *function*, whose maps record their kind and arguments."""
         signature = inspect.signature(function)
 
         @wraps(function)
@@ -170,7 +170,7 @@ class MapKind(Brief):
         return make
 
     def check(self, cube: SpectralCube) -> None:
-        """Raise `SpectrumError` if *cube* is of another quantity than this map is made of."""
+        """Raise `SpectrumError` if *cube* does not have the quantity that this map needs."""
         if self.quantity and cube.quantity != self.quantity:
             raise SpectrumError(
                 f"Expected a cube of {self.quantity} for this map, "
@@ -179,14 +179,14 @@ class MapKind(Brief):
             )
 
     def limits_of(self, pixels: Array) -> Limits:
-        """Return the limits of contrast that show *pixels* of this map best."""
+        """Return contrast limits for *pixels* of this map."""
         if self.limits is not None:
             return self.limits
         sample = pixels.reshape(-1)[:: max(1, pixels.size // LIMIT_PIXELS)]
         sample = sample[np.isfinite(sample)]
         ends = np.percentile(sample, (1, 99)) if sample.size else (0, 0)
         low, high = map(float, ends)
-        # napari refuses limits without a range between them, which a constant map would have.
+        # napari refuses equal limits, which a constant map would have.
         high = high if high > low else low + 1.0
         largest = max(abs(low), abs(high))
         return (-largest, largest) if self.is_signed else (low, high)
@@ -198,35 +198,35 @@ class _Maps(dict[str, MapKind]):
 
 
 MAPS: dict[str, MapKind] = _Maps()
-"""Every kind of map, by name, in the order in which the window lists them."""
+"""All kinds of maps by name, in the order of the window's list."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Map:
-    """A map of a cube: one picture, or several planes of equal size.
+    """A map of a cube: one plane, or several of equal size.
 
     Attributes
     ----------
     cube
-        The cube that it was made of.
+        The mapped cube.
     data
-        (H, W), or (n, H, W) of several planes. Labels are whole numbers from 1 on; 0 is none.
+        (H, W), or (n, H, W) for several planes. Labels are integers from 1 on; 0 means none.
     titles
-        The names of the planes; empty where the kind of the map says all.
+        Titles of the planes; empty if the title of the kind is enough.
     names, tints
-        The meanings of the labels 1, 2, ..., and their colours, as "#4d8fea"; empty where there are
-        none, and "" where any colour will do.
+        Names and colours ("#4d8fea") of the labels 1, 2, ...; empty if there are none. A tint of ""
+        stands for any colour.
     facts
-        What it was made from, for files.
+        Parameters and sources of the map, for files.
     note
-        A sentence on how far to trust it, or for the history of a cube.
+        A sentence on how far to trust the map, or for the history of a cube.
     kind
-        How it is shown.
+        The kind of map, which says how to display it.
 
     Notes
     -----
     ============  ==========================================================
-    cube          as it was given
+    cube          as given
     data, planes  in `kind.unit`, or in the unit of the cube; labels whole
     to_cube()     the planes as bands, in the same numbers
     to_labels()   (H, W) int32: 1, 2, ... for regions that touch; 0 for none
@@ -260,13 +260,13 @@ class Map:
 
     @property
     def planes(self) -> list[tuple[str, Array]]:
-        """The title and the pixels (H, W) of each plane."""
+        """Title and pixels (H, W) of each plane."""
         pixels = self.data if self.data.ndim == 3 else self.data[None]
         titles = self.titles or (self.kind.title,) * len(pixels)
         return list(zip(titles, pixels, strict=True))
 
     def plot(self) -> "Figure":
-        """Draw the planes side by side, with their scale, as a figure of matplotlib.
+        """Draw the planes side by side, each with its scale, as a matplotlib figure.
 
         Raises
         ------
@@ -287,9 +287,9 @@ class Map:
         return figure
 
     def to_labels(self, above: float, below: float = np.inf) -> Array:
-        """Number the regions of pixels whose values lie from *above* to *below*: (H, W) labels.
+        """Label the regions of pixels with values from *above* to *below*: (H, W).
 
-        Pixels that touch, corners included, are one region. Takes the first plane.
+        Pixels that touch, even at a corner, belong to one region. Only the first plane is used.
         """
         _, pixels = self.planes[0]
         return regions_between(pixels, above, below)
@@ -303,8 +303,8 @@ class Map:
         facts = {"map": kind.name, **self.facts}
         if kind.unit:
             facts["map unit"] = kind.unit
-        # Without the checksum of the photo, a batch never takes the map for the cube itself; and a
-        # map has no prediction interval.
+        # Without the checksum of the photo, a batch never mistakes the map for the cube itself. A
+        # map has no prediction interval either.
         past = source.provenance
         if self.note:
             past = replace(past, assumptions=(*past.assumptions, self.note))
@@ -316,7 +316,7 @@ class Map:
         titles = [title for title, _ in self.planes]
         metadata = {"description": kind.tip, "band names": titles, **facts}
         if self.names:
-            # ENVI and GDAL take these as the names of the values 0, 1, 2, ...
+            # ENVI and GDAL read these as the names of the values 0, 1, 2, ...
             metadata["class names"] = [UNCLASSIFIED, *self.names]
         if FIELD in source.metadata:
             metadata[FIELD] = source.metadata[FIELD]
@@ -326,13 +326,13 @@ class Map:
     def write(
         self, path: str | PathLike[str], *, overwrite: bool = False, progress: ProgressLike = None
     ) -> Path:
-        """Save the map, crash-safe: as a picture (.png), or the numbers in any format of cubes.
+        """Save the map atomically: as a picture (.png), or its values in any cube format.
 
         Raises
         ------
         SaveError
-            If the suffix is unknown, the target exists (without *overwrite*), or a map of several
-            planes is to become one picture.
+            If the suffix is unknown, if the target exists (without *overwrite*), or if a map of
+            several planes is saved as a picture.
         """
         path = Path(path)
         if path.suffix.lower() != PICTURE:
@@ -357,7 +357,7 @@ class Map:
 
 
 def regions_between(pixels: Array, above: float, below: float = np.inf) -> NDArray[np.int32]:
-    """Number the regions of *pixels* (H, W) from *above* to *below*, as `Map.to_labels` does."""
+    """Label the regions of *pixels* (H, W) from *above* to *below*, as `Map.to_labels` does."""
     from skimage.measure import label
 
     labels: Array = label((pixels >= above) & (pixels <= below), connectivity=2)
@@ -365,7 +365,7 @@ def regions_between(pixels: Array, above: float, below: float = np.inf) -> NDArr
 
 
 def check_map_target(path: Path, *, overwrite: bool = False) -> None:
-    """Refuse a *path* that `Map.write` would refuse, before the map is made. Raises `SaveError`."""
+    """Raise the `SaveError` of `Map.write` for *path* before the map is computed."""
     if path.suffix.lower() == PICTURE:
         atomic_save.check_targets([path], overwrite=overwrite)
     else:
@@ -373,11 +373,11 @@ def check_map_target(path: Path, *, overwrite: bool = False) -> None:
 
 
 def _label_picture(labels: Array, tints: tuple[str, ...]) -> Codes:
-    """Labels in their colours, (H, W, 4); the label 0 is transparent."""
+    """Return *labels* in their colours (H, W, 4); label 0 is transparent."""
     table = np.zeros((int(labels.max()) + 1, 4), dtype=np.uint8)
     for number in range(1, len(table)):
         tint = tints[number - 1] if number <= len(tints) else ""
-        # A label that has no colour gets another hue than the labels before it.
+        # A label without a colour gets a hue that differs from those of the labels before it.
         hue = np.array(colorsys.hsv_to_rgb(number * GOLDEN_TURN % 1, 0.65, 0.95))
         table[number] = (*(bytes.fromhex(tint[1:7]) if tint else np.rint(255 * hue)), 255)
     return table[labels]

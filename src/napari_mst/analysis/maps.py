@@ -1,8 +1,8 @@
-"""Maps: every picture that can be made of a cube.
+"""Maps of a cube, one function each.
 
-Each is a function that takes a cube and returns a `Map`, which has `data`, `plot()`, `write()`,
-`to_labels()` and `to_cube()`. The window and `napari-mst map` list the functions by `MAPS`; a new
-map is one more function with a `MapKind` above it. Letters: B bands, H rows, W columns.
+A function takes a cube and returns a `Map`, which has `data`, `plot()`, `write()`, `to_labels()`
+and `to_cube()`. The window and `napari-mst map` list the functions in `MAPS`; to add a map, write a
+function and decorate it with a `MapKind`. Letters: B bands, H rows, W columns.
 
 Notes
 -----
@@ -132,17 +132,18 @@ def photo_difference(
     *,
     progress: ProgressLike = None,
 ) -> Map:
-    """CIEDE2000 difference of the true colour of *cube* from *photo* of the same size, (H, W).
+    """CIEDE2000 difference (H, W) between the true colour of *cube* and a *photo* of its size.
 
     A difference of about 1 is just visible. Both are clipped to sRGB; a pixel is NaN where either
-    is not a number. ISO/CIE 11664-6:2022; computed by scikit-image.
+    is not finite. ISO/CIE 11664-6:2022; computed by scikit-image.
 
     Raises
     ------
     CubeError
         If the wavelengths do not cover 450-650 nm.
     SpectrumError
-        If the sizes differ, *photo* does not have three channels, or *cube* is not reflectance.
+        If the sizes differ, if *photo* does not have three channels, or if *cube* is not
+        reflectance.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -172,7 +173,7 @@ def photo_difference(
 
 
 def _error(measure: Measure, title: str, tip: str, **shown: Any) -> Any:
-    """Enter the map of one *measure* of the error against a reference."""
+    """Add the map of one error *measure* against a reference to the table."""
 
     def compute(
         cube: SpectralCube, reference: SpectralCube, *, progress: ProgressLike = None

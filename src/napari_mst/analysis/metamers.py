@@ -1,9 +1,9 @@
-"""Metamers: spectra that differ, while an eye or a camera has the same three numbers for them.
+"""Metamers: different spectra to which an eye or a camera responds with the same three values.
 
-A response A (B, 3), the light included, makes the colour A^T s of a reflectance s (B,). The matrix
-R = A (A^T A)^-1 A^T splits s into its fundamental R s, which has all of the colour, and its
-metameric black s - R s, which has none. Wyszecki, Die Farbe 2 (1953) 39; Cohen & Kappauf, Am. J.
-Psychol. 95 (1982) 537, doi:10.2307/1422442. Letters: B bands, n metameric blacks.
+A response A (B, 3), including the light, gives a reflectance s (B,) the colour A^T s. The matrix
+R = A (A^T A)^-1 A^T splits s into its fundamental R s, which carries all of the colour, and its
+metameric black s - R s, which carries none. Wyszecki, Die Farbe 2 (1953) 39; Cohen & Kappauf, Am.
+J. Psychol. 95 (1982) 537, doi:10.2307/1422442. Letters: B bands, n metameric blacks.
 """
 
 from dataclasses import dataclass
@@ -19,58 +19,58 @@ from napari_mst.cube.pictures import VISIBLE
 from napari_mst.cube.spectrum import Spectrum
 
 CHANNELS = 3
-"""Numbers of a colour."""
+"""Values of a colour."""
 COUNT = 6
-"""Metameric blacks that `metamers` gives by default."""
+"""Default number of metameric blacks of `metamers`."""
 _BEYOND = 0.5  # how far a reflectance may lie outside 0-1
 
 
 def matrix_r(response: Doubles) -> Doubles:
     """Return the (B, B) matrix that takes a spectrum to its fundamental under *response* (B, 3).
 
-    It is Cohen's and Kappauf's R = A (A^T A)^-1 A^T: symmetric, and its own square.
+    It is R = A (A^T A)^-1 A^T of Cohen and Kappauf, symmetric and idempotent.
     """
-    # A product of orthonormal columns: the inverse in the formula would square rounding errors.
+    # From orthonormal columns, since the inverse in the formula would square rounding errors.
     basis, _ = np.linalg.qr(response)
     return basis @ basis.T
 
 
 def metameric_blacks(wavelengths: Doubles, response: Doubles, count: int = COUNT) -> Doubles:
-    """Return the *count* smoothest spectra (n, B) that *response* (B, 3) has no colour for.
+    """Return the *count* smoothest spectra (n, B) that are black to *response* (B, 3).
 
-    They are orthogonal, of length 1, and positive at the longest of the *wavelengths* (nm). Smooth
-    is a small sum of squared slopes, as van Trigt has it: J. Opt. Soc. Am. A 7 (1990) 1891,
-    doi:10.1364/JOSAA.7.001891. There are B - 3 of them at most.
+    They are orthonormal, and positive at the longest of the *wavelengths* (nm). Smoothness is a
+    small sum of squared slopes, as defined by van Trigt, J. Opt. Soc. Am. A 7 (1990) 1891,
+    doi:10.1364/JOSAA.7.001891. There are at most B - 3 of them.
 
-    A black crosses zero at three wavelengths at least, as a response of three channels would see
-    it otherwise; each of them here crosses once more than the one before.
+    Every metameric black crosses zero at three wavelengths or more; otherwise three channels would
+    respond to it. Here each black crosses zero once more than the previous one.
     """
     order = np.argsort(wavelengths)
     every, _ = np.linalg.qr(response[order], mode="complete")
     unseen = every[:, CHANNELS:]
     steps = np.diff(wavelengths[order])
     slopes = np.diff(unseen, axis=0) / np.sqrt(steps)[:, None]
-    # Eigenvalues rise: the first vectors are the smoothest.
+    # Eigenvalues ascend, so the first vectors are the smoothest.
     _, shares = np.linalg.eigh(slopes.T @ slopes)
     blacks = np.empty((len(every), min(count, shares.shape[1])))
     blacks[order] = unseen @ shares[:, :count]
-    # The sign of an eigenvector is arbitrary, and may differ on another processor.
+    # The sign of an eigenvector is arbitrary and may differ between processors.
     signs = np.where(blacks[order[-1]] < 0, -1.0, 1.0)
     return (blacks * signs).T
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Metamers:
-    """All spectra along some metameric blacks that have the colour of *spectrum*.
+    """The spectra that have the colour of *spectrum*, along some metameric blacks.
 
     Attributes
     ----------
     spectrum
-        A reflectance of 0 to 1, without gaps.
+        Reflectance, 0 to 1, without gaps.
     response
-        (B, 3): takes a reflectance to its colour.
+        (B, 3) matrix that takes a reflectance to its colour.
     blacks
-        (n, B), orthogonal and of length 1, the smoothest first: see `metameric_blacks`.
+        (n, B), orthonormal, smoothest first: see `metameric_blacks`.
 
     Notes
     -----
@@ -103,32 +103,32 @@ class Metamers:
     blacks: Doubles
 
     def __repr__(self) -> str:
-        """One line: the spectrum, and the number of its metameric blacks."""
+        """One line with the spectrum and the number of metameric blacks."""
         return f"<Metamers of {self.spectrum}: {len(self.blacks)} blacks>"
 
     @property
     def fundamental(self) -> Spectrum:
-        """The part of the spectrum that has all of its colour, and no other."""
+        """The part of the spectrum that carries its colour."""
         return self.spectrum.with_values(matrix_r(self.response) @ self.spectrum.values)
 
     @property
     def black(self) -> Spectrum:
-        """The part of the spectrum that has no colour and therefore shows in no photo."""
+        """The part of the spectrum that carries no colour and therefore shows in no photo."""
         return self.spectrum.with_values(self.spectrum.values - self.fundamental.values)
 
     def colour(self, spectrum: Spectrum) -> Doubles:
-        """Return the three numbers (3,) that the response has for *spectrum*."""
+        """Return the three values (3,) of the response to *spectrum*."""
         return spectrum.values @ self.response
 
     def toward(self, other: Spectrum) -> Doubles:
-        """Return the metameric black (B,) towards *other*, which leaves the colour unchanged.
+        """Return the metameric black (B,) that points towards *other*.
 
-        Moved by 1 along it, the spectrum has the black of *other* and keeps its own fundamental.
+        Moved by 1 along it, the spectrum takes the black of *other* and keeps its fundamental.
 
         Raises
         ------
         SpectrumError
-            If *other* has other wavelengths.
+            If the wavelengths of *other* differ.
         """
         if not np.array_equal(other.wavelengths, self.spectrum.wavelengths):
             raise SpectrumError(
@@ -139,10 +139,10 @@ class Metamers:
         return difference - matrix_r(self.response) @ difference
 
     def limits(self, black: Doubles) -> tuple[float, float]:
-        """The least and the largest amount of *black* (B,) that keeps reflectances within 0-1.
+        """Return the range of amounts of *black* (B,) that keeps reflectances within 0-1.
 
-        They are at most 0 and at least 0. Where the spectrum itself lies outside 0-1, it must not
-        get further out.
+        The lower limit is 0 or less, the upper one 0 or more. Where the spectrum itself lies
+        outside 0-1, it may not move further out.
         """
         values = self.spectrum.values
         moves = np.abs(black) > 0
@@ -155,15 +155,15 @@ class Metamers:
         return self.spectrum.with_values(self.spectrum.values + amount * black)
 
     def difference(self, other: Spectrum, light: Light = DAYLIGHT) -> float:
-        """CIEDE2000 between the spectrum and *other*, as the CIE 1931 observer sees both.
+        """CIEDE2000 difference between the spectrum and *other* for the CIE 1931 observer.
 
-        *light* is a name of `illuminants.illuminant_names`, a file or a curve. From about 1 on a
-        difference can be seen. *other* may have other wavelengths.
+        *light* is a name from `illuminants.illuminant_names`, a file or a curve. Differences from
+        about 1 on are visible. *other* may have other wavelengths.
 
         Raises
         ------
         CameraError
-            If there is no such light.
+            If the light is unknown.
         """
         first = render_lab(self.spectrum.values, self.spectrum.wavelengths, light)
         second = render_lab(other.values, other.wavelengths, light)
@@ -178,17 +178,17 @@ def metamers(spectrum: Spectrum, response: Doubles | None = None, count: int = C
     spectrum
         Reflectance, 0 to 1.
     response
-        (B, 3), at the wavelengths of *spectrum*: of a camera in a light, as
-        `Acquisition("Nikon_D5100", "A").response` for 400, 410, ..., 700 nm. By default that of the
-        CIE 1931 observer in daylight (D65), which is also that of an exact sRGB photo.
+        (B, 3) response at the wavelengths of *spectrum*: a camera under a light, such as
+        `Acquisition("Nikon_D5100", "A").response` for 400, 410, ..., 700 nm. By default the CIE
+        1931 observer in daylight (D65), which also describes an exact sRGB photo.
     count
-        Number of metameric blacks; there are B - 3 at most.
+        Number of metameric blacks, at most B - 3.
 
     Raises
     ------
     SpectrumError
         If *spectrum* has gaps, is not reflectance, has fewer than four bands, or does not cover
-        450-650 nm; or if *response* is not three independent columns of B numbers.
+        450-650 nm; or if *response* is not three independent columns of B values.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """Mean spectra of regions of a cube: a pixel, a window around it, a mask, a label, a polygon.
 
-Only the bounding box of a region is read, a few rows at a time, so that a memory-mapped cube stays
-on its disk. All labels of an image, such as thousands of segmented cells, are measured in one pass.
+Only the bounding box of a region is read, a few rows at a time, so a memory-mapped cube stays on
+disk. All labels of an image, such as thousands of segmented cells, are measured in one pass.
 Letters: B bands, H rows, W columns; h, w of a bounding box; N labels.
 """
 
@@ -35,16 +35,16 @@ ON_EDGE = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Region(Brief):
-    """Some pixels of an image.
+    """A set of pixels of an image.
 
     Attributes
     ----------
     row, column
-        Where the first pixel of the mask lies in the image.
+        Position of the first pixel of the mask in the image.
     mask
         (h, w), True for the pixels of the region.
     origin
-        Description of the region; it becomes the origin of its spectrum.
+        Description of the region, which becomes the origin of its spectrum.
 
     Notes
     -----
@@ -75,7 +75,7 @@ class Region(Brief):
 
     @classmethod
     def of_mask(cls, mask: ArrayLike, name: str = "") -> "Region":
-        """Return the true pixels of an (H, W) mask. Raises `SpectrumError` if there are none."""
+        """Return the True pixels of an (H, W) mask. Raises `SpectrumError` if there are none."""
         whole = np.ma.filled(np.asanyarray(mask), 0)
         if whole.ndim != 2:
             raise SpectrumError(f"Expected a mask of shape (rows, columns), got {whole.shape}.")
@@ -99,10 +99,10 @@ class Region(Brief):
 
     @classmethod
     def of_polygon(cls, vertices: ArrayLike, shape: tuple[int, int], name: str = "") -> "Region":
-        """The pixels of an image of *shape* (H, W) whose centres are in a polygon or on its edge.
+        """Return the pixels of an image of *shape* (H, W) with centres in a polygon or on its edge.
 
-        *vertices* are (row, column), at least three. Where the polygon crosses itself, pixels that
-        it encloses twice are outside (even-odd rule). Raises `SpectrumError` if no pixel is inside.
+        There are three or more *vertices* (row, column). Where the polygon crosses itself, pixels
+        enclosed twice are outside (even-odd rule). Raises `SpectrumError` if no pixel is inside.
         """
         corners = np.asarray(vertices, dtype=np.float64)
         is_list_of_points = corners.ndim == 2 and corners.shape[1] == 2 and len(corners) >= 3
@@ -123,8 +123,8 @@ class Region(Brief):
     def of_window(cls, row: int, column: int, shape: tuple[int, int], window: int = 1) -> "Region":
         """Return the square of *window* x *window* pixels (1, 3, 5, ...) around a pixel.
 
-        It is cut at the borders of the image. Raises `SpectrumError` if the pixel is outside, or
-        *window* is not odd.
+        The square is cut at the borders of the image. Raises `SpectrumError` if the pixel is
+        outside, or if *window* is not odd.
         """
         if window < 1 or window % 2 == 0:
             raise SpectrumError(f"Expected a window of 1, 3, 5, ... pixels, got {window}.")
@@ -140,7 +140,7 @@ class Region(Brief):
 
     @property
     def box(self) -> tuple[slice, slice]:
-        """The rows and columns of the image that the mask covers."""
+        """Image rows and columns covered by the mask."""
         height, width = self.mask.shape
         return slice(self.row, self.row + height), slice(self.column, self.column + width)
 
@@ -157,8 +157,8 @@ def point_spectrum(  # noqa: PLR0913 (public, its options by name)
 ) -> Spectrum:
     """Return the spectrum of one pixel, or the mean of the *window* around it, cut at the borders.
 
-    The names and the colour are kept with it. Without any, `cube.spectrum` gives the same for a
-    pixel.
+    The spectrum carries the names and the colour. For a single pixel without these, `cube.spectrum`
+    gives the same.
 
     Notes
     -----
@@ -192,17 +192,17 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
 ) -> Spectrum:
     """Return the mean spectrum of *region*.
 
-    Each band is the mean of the pixels that have a number there, and NaN if there are none.
-    `origin.excluded` counts the pixels that are left out, in the band with the fewest others.
+    Each band averages the pixels with a finite value there; it is NaN if there are none.
+    `origin.excluded` counts the pixels left out, in the band that averages the fewest.
 
     Parameters
     ----------
     spread
         "std" for bounds one standard deviation from the mean, or "" for none.
     pixel_area
-        The area that one pixel covers, and its unit.
+        Area of one pixel, and its unit.
     name, colour
-        Of the `Spectrum`; by default the name of the region, and no colour.
+        Name and colour of the `Spectrum`; by default the name of the region, and no colour.
 
     Raises
     ------
@@ -232,12 +232,12 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
 
 
 def pixels_of(region: Region) -> Pixels:
-    """Return the pixels of *region* as an image of one label, 1."""
+    """Return the pixels of *region* as an image with the single label 1."""
     return Pixels((region.mask != 0).view(np.uint8), np.array([1]), region.row, region.column)
 
 
 def check_inside(cube: SpectralCube, region: Region) -> None:
-    """Refuse a *region* without pixels, or with pixels outside *cube*. Raises `SpectrumError`."""
+    """Raise `SpectrumError` if *region* has no pixels, or pixels outside *cube*."""
     _, height, width = cube.shape
     rows, columns = region.box
     is_within = min(rows.start, columns.start) >= 0
@@ -251,7 +251,7 @@ def check_inside(cube: SpectralCube, region: Region) -> None:
 
 
 def region_name(region: Region) -> str:
-    """Return the name of *region*, or the place of its pixel."""
+    """Return the name of *region*, or the position of its pixel."""
     origin = region.origin
     if origin.row is None:
         return origin.region
@@ -259,20 +259,20 @@ def region_name(region: Region) -> str:
 
 
 def _polygon_mask(corners: Doubles, height: int, width: int) -> Mask:
-    """(h, w) True for the pixels whose centres are inside the polygon or on its edge.
+    """Return a mask (h, w) of the pixels with centres inside the polygon or on its edge.
 
-    *corners* are (row, column) in the box. Pixels that the polygon encloses twice are outside.
+    *corners* are (row, column) within the box. Pixels enclosed twice are outside.
     """
     crossings = np.zeros((height, width + 1), dtype=bool)
     on_edge = np.zeros((height, width), dtype=bool)
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-        # From its upper to its lower end.
+        # The edge runs from its upper to its lower end.
         (row, column), (end_row, end_column) = sorted((tuple(start), tuple(end)))
         first = max(0, np.ceil(row - ON_EDGE))
         last = min(height - 1, np.floor(end_row + ON_EDGE))
         rows = np.arange(first, last + 1, dtype=int)
         if end_row - row <= ON_EDGE:
-            # An edge along a row is crossed nowhere.
+            # No row crosses an edge that runs along it.
             left = max(0, int(np.ceil(column - ON_EDGE)))
             right = int(np.floor(end_column + ON_EDGE)) + 1
             on_edge[rows, left : max(left, right)] = True
@@ -281,11 +281,11 @@ def _polygon_mask(corners: Doubles, height: int, width: int) -> Mask:
         nearest = np.rint(at)
         is_on = (np.abs(at - nearest) <= ON_EDGE) & (nearest >= 0) & (nearest < width)
         on_edge[rows[is_on], nearest[is_on].astype(int)] = True
-        # The lower end belongs to the next edge, so that a corner is crossed once.
+        # The lower end belongs to the next edge, so each corner is crossed once.
         is_crossed = (rows >= row) & (rows < end_row)
         first_right = np.clip(np.ceil(at[is_crossed]), 0, width).astype(int)
         crossings[rows[is_crossed], first_right] ^= True
-    # From left to right, each crossing of the outline turns outside into inside and back.
+    # From left to right, each crossing of the outline switches between outside and inside.
     return np.logical_xor.accumulate(crossings[:, :width], axis=1) | on_edge
 
 
@@ -296,12 +296,12 @@ def _empty(name: str) -> SpectrumError:
 
 
 class Labelled(Mapping[int, T]):
-    """The results for all labels, by number; each is made when it is asked for.
+    """Results for all labels, by number; each is built on access.
 
     Attributes
     ----------
     numbers
-        (N,) the labels, rising.
+        (N,) the labels, ascending.
     curves
         (N, B) their mean values.
     """
@@ -333,15 +333,14 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     pixel_area: PixelArea = IN_PIXELS,
     progress: ProgressLike = None,
 ) -> Labelled[Spectrum]:
-    """Return the mean spectrum of every label of an (H, W) image but 0, in one pass over the cube.
+    """Return the mean spectrum of every label but 0 of an (H, W) image, in one pass over the cube.
 
-    Each equals `regions.region_spectrum` of the label's pixels.
+    Each spectrum equals `regions.region_spectrum` of the label's pixels.
 
     Raises
     ------
     SpectrumError
-        If *labels* is not an image of whole numbers of the size of the cube, or *spread* is
-        unknown.
+        If *labels* is not an integer image of the size of the cube, or *spread* is unknown.
     Cancelled
         Soon after *progress* was cancelled.
 
@@ -364,7 +363,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     pixels = labelled_pixels(cube, labels, progress)
     numbers = pixels.numbers
     statistics = averages(pixels, cube, spread)
-    # The spectra are made later; they must not keep the cube alive until then.
+    # Spectra are built later; until then they must not keep the cube alive.
     wavelengths = cube.wavelengths
     unit = cube.unit
 
@@ -379,9 +378,9 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
 def labelled_pixels(
     cube: SpectralCube, labels: LabelNumbers, progress: ProgressLike = None
 ) -> Pixels:
-    """Return the pixels of an (H, W) image of labels of *cube*; 0 means no label.
+    """Return the pixels of an (H, W) label image of *cube*; 0 means no label.
 
-    Raises `SpectrumError` if it is not one of whole numbers, or of another size.
+    Raises `SpectrumError` if the image does not hold integers or differs in size.
     """
     labels = np.ma.filled(np.asanyarray(labels), 0)
     if labels.shape != cube.shape[1:] or labels.dtype.kind not in "iub":
@@ -390,7 +389,7 @@ def labelled_pixels(
             f"got {labels.dtype} of {' x '.join(map(str, labels.shape))}. "
             "Take the labels of this cube."
         )
-    # A mask is an image of one label, 1.
+    # A mask is an image with the single label 1.
     labels = labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
     numbers = np.unique(labels)
     return Pixels(labels, numbers[numbers != 0], progress=as_progress(progress))

@@ -1,7 +1,7 @@
-"""A scatter of two values of every pixel, as a density, and the pixels inside an outline in it.
+"""Scatter plot of two values of every pixel, as a density, and selection of pixels by an outline.
 
-The values are sorted into cells once; an outline is then a table of cells, so that a stroke over 12
-megapixels takes some 60 ms. Letters: H rows, W columns; N cells along an axis.
+The values are sorted into cells once; an outline then becomes a lookup table of cells, so a stroke
+over 12 megapixels takes about 60 ms. Letters: H rows, W columns; N cells along an axis.
 """
 
 import re
@@ -21,24 +21,24 @@ from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 
 CELLS = 255
-"""Cells along each axis: the number of a cell, and one for no cell, then fit into 16 bits."""
+"""Cells along each axis, so that cell numbers and the number for "no cell" fit into 16 bits."""
 OUTSIDE = CELLS**2
-"""The cell number of a pixel that is not a number, or lies beyond an axis."""
+"""Cell number of a pixel that is not finite or lies beyond an axis."""
 TAILS = 0.02
 """Per cent of the pixels that an axis may leave out at either end, so that highlights do not
 squeeze all others into a corner."""
 ROOM = 0.03
-"""Share of its range that an axis adds at either end."""
+"""Margin at either end of an axis, as a share of its range."""
 SAMPLES = 2**20
-"""Approximate number of pixels that decide the range of an axis."""
+"""Approximate number of pixels sampled for the range of an axis."""
 CHUNK = 2**18
-"""Number of pixels sorted into cells at a time, so that the numbers stay in the cache."""
+"""Pixels sorted into cells at a time, so that the values stay in the cache."""
 
 _COMPONENT = re.compile(r"PC ?([1-9]\d?)", re.IGNORECASE)
 
 
 class Axis(NamedTuple):
-    """An axis of a scatter: the text that names its values, and the range that it shows."""
+    """An axis of a scatter plot: the text that names its values, and its range."""
 
     text: str
     low: float
@@ -46,20 +46,20 @@ class Axis(NamedTuple):
 
     @property
     def step(self) -> float:
-        """The width of a cell."""
+        """Width of a cell."""
         return (self.high - self.low) / CELLS
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """Two values of every pixel of a cube, in cells.
+    """Two values of every pixel of a cube, sorted into cells.
 
     Attributes
     ----------
     x, y
         The axes.
     cells
-        (H, W) uint16: the number of the cell of each pixel, row by row from the lowest *y*; or
+        (H, W) uint16 cell number of each pixel, counted row by row from the lowest *y*, or
         `OUTSIDE`.
     """
 
@@ -69,12 +69,12 @@ class Scatter:
 
     @property
     def left_out(self) -> float:
-        """Share of the pixels that lie in no cell, 0-1."""
+        """Share of the pixels outside all cells, 0-1."""
         return 1 - int(self.whole_density.sum()) / self.cells.size
 
     @cached_property
     def whole_density(self) -> NDArray[np.int_]:
-        """The number of pixels in each cell, (N, N)."""
+        """Number of pixels in each cell, (N, N)."""
         return _counts(self.cells)
 
     def density(self, region: Region) -> NDArray[np.int_]:
@@ -82,10 +82,10 @@ class Scatter:
         return _counts(self.cells[region.box][region.mask])
 
     def inside(self, outline: ArrayLike) -> Mask:
-        """Return the pixels (H, W) in the cells whose centres are inside an *outline* (n, 2).
+        """Return a mask (H, W) of the pixels in cells with centres inside an *outline* (n, 2).
 
-        Its corners are (x, y). Raises `SpectrumError` if it has fewer than three, or encloses no
-        centre of a cell.
+        The corners of the outline are (x, y). Raises `SpectrumError` if there are fewer than three,
+        or if the outline encloses no centre of a cell.
         """
         first = np.array([self.y.low, self.x.low])
         step = np.array([self.y.step, self.x.step])
@@ -96,7 +96,7 @@ class Scatter:
         return is_inside[self.cells]
 
     def place(self, row: int, column: int) -> tuple[float, float] | None:
-        """Return (x, y) of the centre of the cell of a pixel; None if it lies in none."""
+        """Return the centre (x, y) of a pixel's cell; None if the pixel is outside all cells."""
         cell = int(self.cells[row, column])
         if cell == OUTSIDE:
             return None
@@ -107,26 +107,26 @@ class Scatter:
 def _counts(cells: NDArray[np.uint16]) -> NDArray[np.int_]:
     cells = cells.ravel()
     counts = np.zeros(OUTSIDE + 1, np.int_)
-    # bincount makes a copy of eight bytes a pixel.
+    # In chunks, since bincount copies its input as eight bytes per pixel.
     for start in range(0, len(cells), CHUNK):
         counts += np.bincount(cells[start : start + CHUNK], minlength=len(counts))
     return counts[:OUTSIDE].reshape(CELLS, CELLS)
 
 
 def scatter(cube: SpectralCube, x: str, y: str, *, progress: ProgressLike = None) -> Scatter:
-    """Return the scatter of two values of every pixel of *cube*.
+    """Return the scatter plot of two values of every pixel of *cube*.
 
     Parameters
     ----------
     x, y
-        A formula of bands or an index, as in `maps.formula`, such as "r550" for the band at 550 nm;
-        or "PC 1" for the first principal component, and so on.
+        A band formula or an index, as in `maps.formula`, such as "r550" for the band at 550 nm; or
+        a principal component, such as "PC 1" for the first.
 
     Raises
     ------
     SpectrumError
-        If a text is no formula, the cube lacks a band or a component, or a value is a number at no
-        pixel.
+        If a text is not a formula, if the cube lacks a band or a component, or if a value is finite
+        at no pixel.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -143,7 +143,7 @@ def scatter(cube: SpectralCube, x: str, y: str, *, progress: ProgressLike = None
 
 
 def _component(text: str) -> int:
-    """Return the number of the principal component that *text* names; 0 if it names none."""
+    """Return the number of the principal component named by *text*; 0 for any other text."""
     found = _COMPONENT.fullmatch(text.strip())
     return int(found[1]) if found else 0
 
@@ -156,7 +156,7 @@ def _axis(text: str, values: Singles) -> Axis:
             f"Expected numbers, got none from {shown(text, 40)!r}. Choose other values."
         )
     low, high = np.percentile(sample, (TAILS, 100 - TAILS)).tolist()
-    # A constant has no range.
+    # Constant values have no range.
     room = ROOM * (high - low) or 0.5
     return Axis(text, low - room, high + room)
 
@@ -168,7 +168,7 @@ def _cells(values: list[Singles], axes: list[Axis]) -> NDArray[np.uint16]:
     for start in range(0, flat.size, CHUNK):
         part = slice(start, start + CHUNK)
         steps = (np.stack([plane[part] for plane in planes]) - low) / step
-        # NaN is not within either.
+        # NaN fails both comparisons.
         is_within = ((steps >= 0) & (steps < CELLS)).all(axis=0)
         column, row = np.where(is_within, steps, 0).astype(np.uint16)
         flat[part] = np.where(is_within, row * CELLS + column, OUTSIDE)

@@ -1,7 +1,7 @@
-"""Least squares under bounds, for many pixels at once.
+"""Constrained least squares for many pixels at once.
 
-Pixels with the same shares at zero are solved together: block principal pivoting, Kim & Park, SIAM
-J. Sci. Comput. 33 (2011) 3261, doi:10.1137/110821172. Letters: p endmembers; n pixels.
+Pixels whose zero shares are the same are solved together: block principal pivoting, Kim & Park,
+SIAM J. Sci. Comput. 33 (2011) 3261, doi:10.1137/110821172. Letters: p endmembers; n pixels.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,24 +11,24 @@ import numpy as np
 from napari_mst.base.arrays import Doubles, Indices, Mask
 
 ALL_AT_ONCE = 10
-"""Rounds that change all shares on the wrong side; later ones change one per pixel, which ends."""
+"""Rounds that exchange all wrong shares of a pixel. Later ones exchange one, which always ends."""
 
 MOST_ROUNDS = 100
 """Rounds after which SciPy solves the remaining pixels one by one."""
 
 Line = tuple[Doubles, Doubles]
-"""Matrix (p, p) and constant (p, 1) that take the values of a pixel to its shares."""
+"""Linear map from the values of a pixel to its shares: matrix (p, p) and constant (p, 1)."""
 
 
 class Solver:
-    """Shares (p, n) of the columns of *mixing* (p, p) in values (p, n).
+    """Solves for the shares (p, n) of the columns of *mixing* (p, p) in values (p, n).
 
     Parameters
     ----------
     is_bounded
-        True for shares of 0 or more.
+        Keep shares at 0 or more.
     is_whole
-        True for shares that add up to 1.
+        Make shares add up to 1.
     """
 
     def __init__(self, mixing: Doubles, *, is_bounded: bool, is_whole: bool) -> None:
@@ -37,7 +37,7 @@ class Solver:
         self._lines: dict[bytes, Line] = {}
 
     def __call__(self, values: Doubles) -> Doubles:
-        """The shares of *values*, with the least squares that the bounds allow."""
+        """Return the least-squares shares of *values* within the bounds."""
         matrix, constant = self._line(np.ones(len(values), bool))
         shares = matrix @ values + constant
         if not self._is_bounded:
@@ -49,7 +49,7 @@ class Solver:
             now = shares[:, left]
             slopes = self._mixing.T @ (self._mixing @ now - values[:, left])
             if self._is_whole:
-                # All free shares have the same slope: the slope of the sum.
+                # All free shares share one slope, the slope of the sum.
                 slopes -= (slopes * now).sum(axis=0)
             wrong = np.where(free, now < 0, slopes < -rounding)
             is_open = wrong.any(axis=0)
@@ -67,7 +67,7 @@ class Solver:
         return shares
 
     def _line(self, free: Mask) -> Line:
-        """The solution in which the shares that are *free* (p,) are unbounded, and others zero."""
+        """Return the solution with unbounded *free* (p,) shares and all others at zero."""
         key = free.tobytes()
         if key not in self._lines:
             base, triangle = np.linalg.qr(self._mixing[:, free])
@@ -75,7 +75,7 @@ class Solver:
             matrix, constant = np.zeros_like(self._mixing), np.zeros((len(free), 1))
             matrix[free] = inverse @ base.T
             if self._is_whole and free.any():
-                # Least squares are moved onto the plane of the sum 1.
+                # Project the least-squares solution onto the plane where shares sum to 1.
                 constant[free, 0] = inverse @ inverse.sum(axis=0)
                 constant /= constant.sum()
                 matrix -= constant * matrix.sum(axis=0)
@@ -87,7 +87,8 @@ class Solver:
 
         if not self._is_whole:
             return np.asarray(nnls(self._mixing, values)[0])
-        # |D u|^2 + (sum u - 1)^2 is least along the point of least |D a| among all a of sum 1.
+        # The minimum of |D u|^2 + (sum u - 1)^2 is proportional to the minimum of |D a| where
+        # sum a = 1.
         differences = (self._mixing - values[:, None]) / np.abs(self._mixing).max()
         goal = np.append(np.zeros(len(values)), 1.0)
         least = np.asarray(nnls(np.vstack([differences, np.ones(len(values))]), goal)[0])
@@ -95,7 +96,7 @@ class Solver:
 
 
 def _alike(columns: Mask) -> Iterator[tuple[Mask, Indices]]:
-    """Each different column of *columns* (p, n), and where it is."""
+    """Yield each distinct column of *columns* (p, n), and the places where it occurs."""
     packed = np.packbits(columns, axis=0)
     order = np.lexsort(packed)
     ranked = packed[:, order]
@@ -109,4 +110,4 @@ SOLVERS: dict[str, Callable[[Doubles], Solver]] = {
     "non-negative": lambda mixing: Solver(mixing, is_bounded=True, is_whole=False),
     "free": lambda mixing: Solver(mixing, is_bounded=False, is_whole=False),
 }
-"""The solver for each constraint, for one mixing matrix."""
+"""Makes the solver of each constraint for a mixing matrix."""

@@ -1,6 +1,6 @@
-"""Maps from all pixels: clusters, components, anomalies (RX), noise, and cubes without it.
+"""Maps from statistics of all pixels: clusters, components, anomalies (RX), noise and denoising.
 
-Pixels with a value that is not a number get the label 0, or NaN, and count nowhere. Letters: B
+Pixels with a value that is not finite get the label 0 or NaN, and are ignored otherwise. Letters: B
 bands, H rows, W columns; k clusters; n components.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Imported first, so that the table begins with the formula, which comes first in the window.
+# Imported first, so that the formula comes first in the table and in the window.
 from napari_mst.analysis import band_maps as band_maps
 from napari_mst.analysis.map_kind import Map, MapKind, Number
 from napari_mst.analysis.strips import check_enough, new_planes, pixels, put, raw_strips, strips
@@ -26,19 +26,19 @@ MOST_CLUSTERS = 2**16 - 1
 """Labels are 16-bit, and 0 means no cluster."""
 
 ROUNDS = 20
-"""Most rounds of k-means."""
+"""Largest number of k-means iterations."""
 
 SAMPLE = 2**16
-"""Approximate number of pixels from which the first centres of k-means are drawn."""
+"""Approximate number of pixels from which the first k-means centres are drawn."""
 
 FEW = 10
 """Pixels per band below which a covariance is poor: Swain & Davis, Remote Sensing: The
 Quantitative Approach (1978), ask for 10 to 100."""
 
 _MEDIAN_OF_NORMAL = 0.6745
-"""The median of the magnitudes of numbers with a standard deviation of 1."""
-_LEAST_NOISE = 1e-6  # a share of the largest noise: a band without any would outweigh all others
-_WORST = 1e12  # condition of a covariance whose inverse still means something
+"""Median magnitude of normal values with a standard deviation of 1."""
+_LEAST_NOISE = 1e-6  # share of the largest noise: a noiseless band would outweigh all others
+_WORST = 1e12  # largest condition number of a covariance with a meaningful inverse
 
 
 @MapKind(
@@ -48,16 +48,16 @@ _WORST = 1e12  # condition of a covariance whose inverse still means something
     number=Number("count", "Clusters", 6, 2, 200),
 )
 def clusters(cube: SpectralCube, count: int = 6, *, progress: ProgressLike = None) -> Map:
-    """Labels of *count* clusters of pixels with similar values, by k-means.
+    """Label the pixels by *count* clusters of similar values, found by k-means.
 
-    They are 1 and more, and 0 where a value is not a number. The first centres are pixels, drawn by
-    k-means++ with a fixed seed and numbered from dark to bright. The search ends when no pixel
-    changes its cluster, or after 20 rounds. A cluster may stay empty if pixels are equal.
+    Labels start at 1; 0 marks pixels with a value that is not finite. The first centres are pixels
+    drawn by k-means++ with a fixed seed, numbered from dark to bright. The search ends when no
+    pixel changes its cluster, or after 20 rounds. Clusters may stay empty if pixels are equal.
 
     Raises
     ------
     SpectrumError
-        If *count* is not within 2 to 65535, or no pixel is a number in all bands.
+        If *count* is not within 2 to 65535, or if no pixel is finite in all bands.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -68,7 +68,7 @@ def clusters(cube: SpectralCube, count: int = 6, *, progress: ProgressLike = Non
     passes = ROUNDS + 1
     centres = _first_centres(cube, count, progress.step(0, passes))
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
-    # The sums and sizes of each cluster; cluster 0 has the pixels that are in none.
+    # Sums and sizes of the clusters; cluster 0 collects the pixels outside all clusters.
     sums, sizes = np.zeros((count + 1, cube.shape[0])), np.zeros((count + 1, 1))
     for number in range(1, passes):
         before = labels.copy()
@@ -94,11 +94,11 @@ def clusters(cube: SpectralCube, count: int = 6, *, progress: ProgressLike = Non
 
 
 def _first_centres(cube: SpectralCube, count: int, progress: Progress) -> Doubles:
-    """(k, B) centres from dark to bright, drawn from pixels by greedy k-means++ with a fixed seed.
+    """Draw centres (k, B), dark to bright, from pixels by greedy k-means++ with a fixed seed.
 
-    Each pixel is drawn with a chance that grows with its squared distance from the nearest centre,
-    and the best of a few such draws is kept, as scikit-learn does: Arthur & Vassilvitskii,
-    "k-means++: the advantages of careful seeding", SODA 2007.
+    The chance of drawing a pixel is proportional to its squared distance from the nearest centre;
+    the best of a few draws is kept, as in scikit-learn: Arthur & Vassilvitskii, "k-means++: the
+    advantages of careful seeding", SODA 2007.
     """
     rng = np.random.default_rng(0)
     share = SAMPLE / (cube.shape[1] * cube.shape[2])
@@ -109,7 +109,7 @@ def _first_centres(cube: SpectralCube, count: int, progress: Progress) -> Double
     sample = np.concatenate(few, axis=1)
     if sample.shape[1] == 0:
         check_enough(0)
-    # Less their mean, the squares of the distances lose fewer digits.
+    # Centred values lose fewer digits in squared distances.
     mean = sample.mean(axis=1, keepdims=True)
     sample -= mean
     squares = np.square(sample).sum(axis=0)
@@ -134,7 +134,7 @@ def _first_centres(cube: SpectralCube, count: int, progress: Progress) -> Double
 
 
 def _nearest(values: Array, centres: Doubles) -> NDArray[np.uint16]:
-    """Return the labels of the nearest *centres* (k, B), (n,); 0 where a value is not a number."""
+    """Return the labels (n,) of the nearest *centres* (k, B); 0 where a value is not finite."""
     kind = np.result_type(values, np.float32)
     # The nearest centre c has the largest c x - c^2 / 2.
     scores = centres.astype(kind) @ values.astype(kind, copy=False)
@@ -155,12 +155,12 @@ def _nearest(values: Array, centres: Doubles) -> NDArray[np.uint16]:
     is_of_spectra=True,
 )
 def components(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = None) -> Map:
-    """The first *count* principal components, the largest variance first, each of mean zero.
+    """The first *count* principal components, by decreasing variance, each with mean zero.
 
     Raises
     ------
     SpectrumError
-        If *count* is not within 1 to B, or fewer than two pixels are numbers in all bands.
+        If *count* is not within 1 to B, or if fewer than two pixels are finite in all bands.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -168,12 +168,12 @@ def components(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = N
     if not 1 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
     progress = as_progress(progress)
-    # The large components need no more digits than the cube has, and half the time.
+    # The precision of the cube is enough for the large components, and takes half the time.
     read = partial(pixels, kind=np.result_type(cube.data.dtype, np.float32))
     found = statistics_of(cube, progress.part(0, 0.5), read).principal_components
     axes = found.eigenvectors[:, :count].T
     bands = _projected(cube, axes, found.stats.mean, progress.part(0.5, 1))
-    # The pixels of a constant cube have no variance: each component then explains nothing.
+    # A constant cube has no variance, so its components explain nothing.
     shares = found.eigenvalues[:count] / (found.eigenvalues.sum() or 1)
     titles = (f"PC {number} ({share:.1%})" for number, share in enumerate(shares, 1))
     return Map(cube, bands, tuple(titles))
@@ -182,9 +182,9 @@ def components(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = N
 def _projected(
     cube: SpectralCube, axes: Doubles, mean: Doubles, progress: Progress, *, is_back: bool = False
 ) -> Singles:
-    """Return the projections (n, H, W) of pixels less *mean* (B,) on *axes* (n, B).
+    """Project the pixels, less their *mean* (B,), on *axes* (n, B): (n, H, W).
 
-    With *is_back* these are bands again, and get their mean back.
+    With *is_back* the projections are bands again, and the mean is added.
     """
     kind = np.result_type(cube.data.dtype, np.float32)
     axes, mean = axes.astype(kind), mean[:, None].astype(kind)
@@ -204,16 +204,17 @@ def _projected(
     is_of_spectra=True,
 )
 def noise_fractions(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = None) -> Map:
-    """The first *count* components of signal over noise, in units of the noise.
+    """The first *count* components by signal-to-noise ratio, in units of the noise.
 
-    The noise is estimated by differences between diagonal neighbours: Green et al., IEEE Trans.
-    Geosci. Remote Sens. 26 (1988) 65, doi:10.1109/36.3001. The note says how many HySime finds.
+    Noise is estimated from differences between diagonal neighbours: Green et al., IEEE Trans.
+    Geosci. Remote Sens. 26 (1988) 65, doi:10.1109/36.3001. The note gives the number of dimensions
+    that HySime finds.
 
     Raises
     ------
     SpectrumError
-        If *count* is not within 0 to B, fewer than two pixels are numbers in all bands, or a band
-        has no noise.
+        If *count* is not within 0 to B, if fewer than two pixels are finite in all bands, or if a
+        band has no noise.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -231,7 +232,7 @@ def noise_fractions(cube: SpectralCube, count: int = 3, *, progress: ProgressLik
     number=Number("count", "Components; 0: as many as HySime finds", 0, 0, 1000),
 )
 def without_noise(cube: SpectralCube, count: int = 0, *, progress: ProgressLike = None) -> Map:
-    """*cube* of its first *count* components alone: see `noise_fractions`."""
+    """*cube* rebuilt from its first *count* components alone: see `noise_fractions`."""
     values, ratios, _ = separated(cube, int(count), is_back=True, progress=progress)
     note = f"The cube has the {len(ratios)} components of its largest signal over noise (MNF)."
     return Map(cube, values, note=note)
@@ -240,16 +241,16 @@ def without_noise(cube: SpectralCube, count: int = 0, *, progress: ProgressLike 
 def separated(
     cube: SpectralCube, count: int, *, is_back: bool = False, progress: ProgressLike = None
 ) -> tuple[Singles, Doubles, int]:
-    """The planes (n, H, W) of `noise_fractions`, the ratios (n,), and the count that HySime finds.
+    """Return the planes (n, H, W) of `noise_fractions`, ratios (n,), and the dimensions by HySime.
 
     A ratio is signal variance over noise variance.
 
     Parameters
     ----------
     count
-        0 takes as many as HySime finds.
+        Number of components; 0 stands for the dimensions that HySime finds.
     is_back
-        True gives the cube (B, H, W) of these components alone.
+        Return the cube (B, H, W) rebuilt from these components instead of the planes.
     """
     if not 0 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 0 to {cube.shape[0]} components, got {count}.")
@@ -265,7 +266,7 @@ def separated(
     dimensions = _dimensions(signal)
     count = count or dimensions
     whitening = noise.sqrt_inv_cov
-    # `spectral.mnf` does the same by `eig`, whose numbers may be complex by rounding.
+    # `spectral.mnf` uses `eig` instead, whose results may be complex by rounding.
     powers, turns = np.linalg.eigh(whitening @ signal.cov @ whitening)
     kept = turns[:, ::-1][:, :count]
     axes = kept.T @ whitening
@@ -276,15 +277,15 @@ def separated(
 
 
 def _dimensions(statistics: Any) -> int:
-    """Return the number of spectra that the pixels are mixtures of, estimated by HySime.
+    """Estimate, by HySime, the number of spectra of which the pixels are mixtures.
 
     Bioucas-Dias & Nascimento, IEEE Trans. Geosci. Remote Sens. 46 (2008) 2435,
     doi:10.1109/TGRS.2008.918089.
     """
     count = statistics.nsamples
     both = statistics.cov * (count - 1) / count + np.outer(statistics.mean, statistics.mean)
-    # The noise of a band is the part that no mixture of the other bands explains: one inverse gives
-    # all.
+    # The noise of a band is the part that no mixture of other bands explains. One inverse gives the
+    # noise of all bands.
     inverse = np.linalg.pinv(both)
     share = inverse / np.diag(inverse)[:, None]
     noise = np.diag(share @ both @ share.T)
@@ -296,7 +297,7 @@ def _dimensions(statistics: Any) -> int:
 
 
 def _differences(cube: SpectralCube, progress: Progress) -> Iterator[tuple[slice, Mask, Doubles]]:
-    """Yield differences between diagonal neighbours, as `pixels` yields pixels."""
+    """Yield differences between diagonal neighbours in the form in which `pixels` yields pixels."""
     above = np.empty((cube.shape[0], 0, cube.shape[2]))
     for rows, strip in strips(cube, progress):
         both = np.concatenate([above, strip], axis=1)
@@ -310,14 +311,14 @@ def _differences(cube: SpectralCube, progress: Progress) -> Iterator[tuple[slice
     "Anomalies (RX)", "How far each pixel is from all others, as RX measures it.", colormap="magma"
 )
 def anomalies(cube: SpectralCube, *, progress: ProgressLike = None) -> Map:
-    """RX: the squared Mahalanobis distance of each pixel from all pixels of *cube*.
+    """Squared Mahalanobis distance (RX) of each pixel from all pixels of *cube*.
 
     Reed & Yu, IEEE Trans. Acoust. Speech Signal Process. 38 (1990) 1760, doi:10.1109/29.60107.
 
     Raises
     ------
     SpectrumError
-        If no more than B + 1 pixels are numbers in all bands: all would be equally far.
+        If no more than B + 1 pixels are finite in all bands: all would be equally far.
     Cancelled
         Soon after *progress* was cancelled.
     """
@@ -339,10 +340,10 @@ def anomalies(cube: SpectralCube, *, progress: ProgressLike = None) -> Map:
 
 
 def statistics_of(cube: SpectralCube, progress: Progress, read: Any = pixels) -> Any:
-    """Mean and covariance of all pixels, or of what *read* yields, as `spectral.GaussianStats`.
+    """Return mean and covariance of all pixels, or of what *read* yields: `spectral.GaussianStats`.
 
-    Differences from the first pixels are added up: the squares of values far from zero would hide
-    a small variance.
+    Sums are taken of differences from the first pixels, since squares of values far from zero would
+    hide a small variance.
     """
     from spectral import GaussianStats
 
@@ -368,7 +369,7 @@ def statistics_of(cube: SpectralCube, progress: Progress, read: Any = pixels) ->
     number=Number("h", "h", BEST_H, 0.1, 10.0, 1, "x noise"),
 )
 def denoised(cube: SpectralCube, h: float = BEST_H, *, progress: ProgressLike = None) -> Map:
-    """*cube* with each pixel as the mean of nearby pixels that look like it.
+    """*cube* with every pixel replaced by the mean of similar pixels around it.
 
     *h* is in units of the noise of each band, by which patches are compared. NaN stays NaN.
 
@@ -398,11 +399,11 @@ def denoised(cube: SpectralCube, h: float = BEST_H, *, progress: ProgressLike = 
 
 
 def band_noise(data: Floats, is_known: Mask) -> Doubles:
-    """Estimate the standard deviation of the noise of each band of *data* (B, H, W): (B,).
+    """Estimate the noise (B,) of each band of *data* (B, H, W), as a standard deviation.
 
-    It is estimated from differences along both diagonals of 2 x 2 pixels, which cancel slow
-    changes, by their median, which texture hardly moves: Donoho & Johnstone, Biometrika 81 (1994)
-    425, doi:10.1093/biomet/81.3.425.
+    The estimate uses differences along both diagonals of 2 x 2 pixels, which cancel slow changes,
+    and their median, which texture hardly affects: Donoho & Johnstone, Biometrika 81 (1994) 425,
+    doi:10.1093/biomet/81.3.425.
     """
     is_whole = is_known[:-1, :-1] & is_known[:-1, 1:] & is_known[1:, :-1] & is_known[1:, 1:]
     noise = np.zeros(len(data))

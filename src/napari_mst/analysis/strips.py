@@ -1,6 +1,6 @@
-"""Cubes a few rows at a time, so that memory stays bounded.
+"""Reads cubes a few rows at a time, so that memory use stays bounded.
 
-Between two strips, progress is reported and a cancel is heeded.
+Progress is reported, and cancellation checked, between strips.
 
 Letters: B bands, H rows, W columns; k rows of a strip; n pixels.
 """
@@ -19,13 +19,13 @@ from napari_mst.cube.lazy import mapped, planes_of
 from napari_mst.formats.numbers import is_large
 
 STRIP_NUMBERS = 2**18
-"""About how many numbers are worked on at a time: 2 MB of float64, which a processor caches."""
+"""Approximate number of values in a strip: 2 MB of float64, which fits into a processor's cache."""
 
 
 def new_planes(count: int, cube: SpectralCube) -> Singles:
-    """Return (count, H, W) to be filled strip by strip, in a temporary file if they are large.
+    """Return uninitialised planes (count, H, W), in a temporary file if they are large.
 
-    Raises `OutOfMemory` if the disk has too little room.
+    Raises `OutOfMemory` if the disk lacks space.
     """
     shape = (count, *cube.shape[1:])
     if is_large(4 * math.prod(shape)):
@@ -34,7 +34,7 @@ def new_planes(count: int, cube: SpectralCube) -> Singles:
 
 
 def strips(cube: SpectralCube, progress: Progress) -> Iterator[tuple[slice, Doubles]]:
-    """Rows of the image and their (B, k, W) numbers as float64."""
+    """Yield rows of the image and their values (B, k, W) as float64."""
     for rows, strip in raw_strips(cube, progress):
         yield rows, strip.astype(np.float64)
 
@@ -42,9 +42,9 @@ def strips(cube: SpectralCube, progress: Progress) -> Iterator[tuple[slice, Doub
 def raw_strips(
     cube: SpectralCube, progress: Progress, bands: Sequence[int] | None = None
 ) -> Iterator[tuple[slice, Array]]:
-    """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of the cube.
+    """Yield rows of the image and their values (B, k, W) as stored; perhaps a view of the cube.
 
-    Of some *bands* no others are read.
+    With *bands*, only these bands are read.
     """
     count, height, width = cube.shape
     step = max(1, STRIP_NUMBERS // (width * (len(bands) if bands else count)))
@@ -61,15 +61,15 @@ def raw_strips(
 def pixels(
     cube: SpectralCube, progress: Progress, kind: DTypeLike | None = np.float64
 ) -> Iterator[tuple[slice, Mask, Array]]:
-    """Read the usable pixels, strip by strip.
+    """Yield the usable pixels, strip by strip.
 
-    Yields rows of the image, (k, W) True for the pixels that are numbers in all bands, and the
-    (B, n) values of these pixels in the *kind* of numbers; None leaves them as they are, and may
-    yield a view of the cube.
+    Yields rows of the image, a mask (k, W) of the pixels that are finite in all bands, and the
+    values (B, n) of these pixels as the dtype *kind*. With None, values keep their dtype and may be
+    a view of the cube.
     """
     for rows, strip in raw_strips(cube, progress):
         flat = strip.reshape(len(strip), -1)
-        # A sum is a number only if all of its terms are. As a product it takes a fifth of the time.
+        # A sum is finite only if all of its terms are. As a product it takes a fifth of the time.
         sums = np.ones(len(strip), np.result_type(strip, np.float32)) @ flat
         good = np.isfinite(sums).reshape(strip.shape[1:])
         values = flat if good.all() else strip[:, good]
@@ -89,7 +89,7 @@ def put(planes: Singles, good: Mask, values: Array) -> None:
 
 
 def check_enough(count: int) -> None:
-    """Refuse a map of fewer than two usable pixels: they have no spread. Raises `SpectrumError`."""
+    """Raise `SpectrumError` for fewer than two usable pixels, which have no spread."""
     if count < 2:
         raise SpectrumError(
             f"Expected two or more pixels that are numbers in all bands, got {count}."

@@ -1,4 +1,4 @@
-"""Transects: the spectra along a line through a cube.
+"""Transects: spectra along a line through a cube.
 
 Letters: B bands, H rows, W columns; n places along the line.
 """
@@ -16,7 +16,7 @@ from napari_mst.base.progress import NO_PROGRESS, ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
 
 CHUNK = 64
-"""Number of places read at a time, so that a file is read only near the line."""
+"""Places read at a time, so that a file is read only near the line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +28,11 @@ class Transect:
     cube
         The spectra as a cube of one row, (B, 1, n), with wavelengths, quantity and history.
     places
-        (n, 2) row and column of each, about a pixel apart; centres of pixels are whole numbers.
+        (n, 2) row and column of each place, about a pixel apart; pixel centres are whole numbers.
     distances
-        (n,) along the line from its start, in *unit*.
+        (n,) distance of each place from the start of the line, in *unit*.
     unit
-        "pixel", or the unit of the pixel size that was given.
+        "pixel", or the unit of the given pixel size.
     """
 
     cube: SpectralCube
@@ -46,14 +46,14 @@ class Transect:
         return singles(self.cube.data[:, 0])
 
     def along(self, text: str) -> Singles:
-        """Return a formula of bands or an index along the line, (n,): see `maps.formula`.
+        """Return the values (n,) of a band formula or an index along the line: see `maps.formula`.
 
-        Raises `SpectrumError` if it is none, or the cube lacks a band of it.
+        Raises `SpectrumError` if *text* is not a formula, or if the cube lacks one of its bands.
         """
         return singles(formulas.evaluated(self.cube, text, NO_PROGRESS)[0])
 
     def table(self, text: str = "") -> dict[str, Any]:
-        """Return columns: the distance, row and column, the value of *text*, and each band."""
+        """Return the columns distance, row, column, the value of formula *text*, and all bands."""
         cube = self.cube
         bands = {
             f"{at:g} {cube.unit}": each
@@ -81,7 +81,7 @@ def transect(
     Parameters
     ----------
     vertices
-        (m, 2) row and column in pixels, at least two; they may lie beyond the image.
+        (m, 2) rows and columns in pixels, at least two; they may lie beyond the image.
     pixel_size, unit
         Height and width of a pixel, and their unit, for the distances.
 
@@ -117,7 +117,7 @@ def transect(
 
 
 def _interpolated(cube: SpectralCube, places: Doubles) -> Singles:
-    """Return the spectra (B, n) of *cube* at *places*; only pixels around them are read."""
+    """Return the spectra (B, n) of *cube* at *places*; only surrounding pixels are read."""
     from scipy.ndimage import map_coordinates  # slow to import
 
     low = np.floor(places.min(axis=0)).astype(int)

@@ -1,8 +1,9 @@
-"""Curves in another form: normalised, differentiated, without continuum, at other wavelengths.
+"""Transforms of spectra: normalisation, derivatives, continuum removal and resampling.
 
-Most functions take a `Spectrum` and return one. Gaps (NaN) stay gaps. `TRANSFORMS` lists transforms
-of every pixel of a cube. Here are also the bands at which two spectra can be compared, and a cube
-at other bands. Letters: B bands, H rows, W columns; M bands of the result; n pixels.
+Most functions take a `Spectrum` and return one. Gaps (NaN) stay gaps. `TRANSFORMS` lists the
+transforms that apply to every pixel of a cube. This module also finds the bands at which spectra
+can be compared, and resamples cubes. Letters: B bands, H rows, W columns; M bands of the result; n
+pixels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,16 +22,16 @@ from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
 from napari_mst.cube.spectrum import Spectrum
 
-_LEAST_WINDOW = 3  # of a parabola; of two bands it is a line
+_LEAST_WINDOW = 3  # for a parabola; over two bands it is a line
 
 FEWEST_BANDS = 2
-"""Fewest bands on which two spectra are compared: one band has no angle."""
+"""Fewest bands on which spectra are compared: a single band has no angle."""
 
 
 def normalised(spectrum: Spectrum, to: Literal["area", "maximum"]) -> Spectrum:
-    """*spectrum* and its bounds divided by one number.
+    """Divide *spectrum* and its bounds by one number.
 
-    Every result is NaN if that number is zero or NaN.
+    All values become NaN if that number is zero or NaN.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def normalised(spectrum: Spectrum, to: Literal["area", "maximum"]) -> Spectrum:
 
 
 def transformed(spectrum: Spectrum, way: str, window: int = 3) -> Spectrum:
-    """*spectrum* changed by one of the `TRANSFORMS`, without bounds; gaps stay, and do not count.
+    """Apply one of the `TRANSFORMS` to *spectrum*; bounds are dropped, and gaps are kept.
 
     Raises
     ------
@@ -61,16 +62,16 @@ def transformed(spectrum: Spectrum, way: str, window: int = 3) -> Spectrum:
 
 
 def fitted(values: Doubles, at: Doubles, window: int, derivative: int = 0) -> Doubles:
-    """The parabola through *window* bands around each, or one of its derivatives, (B, n).
+    """Fit a parabola to *window* bands around each band; return it, or a *derivative*, (B, n).
 
-    *values* are (B, n), at the wavelengths *at* (B,), of any spacing. On an even one this is the
-    filter of Savitzky & Golay, Analytical Chemistry 36 (1964) 1627, doi:10.1021/ac60214a047; the
-    first and the last bands have the parabola of the nearest whole window.
+    *values* are (B, n), at wavelengths *at* (B,) of any spacing. On an even spacing this is the
+    filter of Savitzky & Golay, Analytical Chemistry 36 (1964) 1627, doi:10.1021/ac60214a047. The
+    first and last bands use the parabola of the nearest whole window.
 
     Raises
     ------
     SpectrumError
-        If the window spans more bands than there are, or too few for the derivative.
+        If there are fewer bands than the window spans, or too few for the derivative.
     """
     window = min(window, len(at)) if window == _LEAST_WINDOW else window
     if not derivative < window <= len(at):
@@ -80,7 +81,7 @@ def fitted(values: Doubles, at: Doubles, window: int, derivative: int = 0) -> Do
         )
     first = np.clip(np.arange(len(at)) - window // 2, 0, len(at) - window)
     bands = first[:, None] + np.arange(window)
-    # Powers of small numbers are easier to distinguish.
+    # Distances are scaled to keep the matrix of their powers well conditioned.
     scale = np.ptp(at[bands], axis=1)[:, None]
     powers = ((at[bands] - at[:, None]) / scale)[..., None] ** np.arange(min(3, window))
     weights = np.linalg.pinv(powers)[:, derivative] * max(1, derivative) / scale**derivative
@@ -88,7 +89,7 @@ def fitted(values: Doubles, at: Doubles, window: int, derivative: int = 0) -> Do
 
 
 def _under_continuum(values: Doubles, at: Doubles, _: int) -> Doubles:
-    """*values* over their upper convex hull; NaN where that is not above zero.
+    """Divide *values* by their upper convex hull; NaN where the hull is not above zero.
 
     Clark & Roush, J. Geophys. Res. 89 (1984) 6329, doi:10.1029/JB089iB07p06329.
     """
@@ -98,9 +99,9 @@ def _under_continuum(values: Doubles, at: Doubles, _: int) -> Doubles:
 
 
 def _upper_hull(values: Doubles, at: Doubles) -> Doubles:
-    """The upper convex hull (B, n) of each pixel: from corner to corner by the steepest line."""
-    nearest = 1e-9 * np.ptp(at)  # bands of two detectors may have one wavelength
-    # A corner that is missed by rounding would lead the line past it.
+    """Return the upper convex hull (B, n) of each pixel, built along the steepest lines."""
+    nearest = 1e-9 * np.ptp(at)  # bands of two detectors may share a wavelength
+    # A corner missed by rounding would let the line run past it.
     rounding = 1e-13 * np.abs(values).max(axis=0)
 
     def steepest(band: int) -> Doubles:
@@ -120,7 +121,7 @@ def _upper_hull(values: Doubles, at: Doubles) -> Doubles:
 
 
 CONTINUUM_REMOVED = "continuum removed"
-"""The quantity of a cube without its continuum, and the name of that way."""
+"""Quantity of a cube after continuum removal, and name of that transform."""
 
 TRANSFORMS: Mapping[str, Callable[[Doubles, Doubles, int], Doubles]] = {
     CONTINUUM_REMOVED: _under_continuum,
@@ -133,20 +134,20 @@ TRANSFORMS: Mapping[str, Callable[[Doubles, Doubles, int], Doubles]] = {
     "absorbance": lambda values, *_: -np.log10(values),
     "reflectance of absorbance": lambda values, *_: 10**-values,
 }
-"""Changes of the values (B, n) of pixels at rising wavelengths (B,), by their names.
+"""Transforms by name: functions of pixel values (B, n) at ascending wavelengths (B,).
 
 The integer is the number of bands that a Savitzky-Golay filter spans, as in `fitted`. Absorbance is
--log10(reflectance), and the last one its inverse; the others lose what their inverse would need.
+-log10(reflectance), and the last transform inverts it; the others cannot be inverted.
 """
 
 
 def resampled(spectrum: Spectrum, wavelengths: ArrayLike) -> Spectrum:
-    """*spectrum* and its bounds at other *wavelengths* of the same unit, interpolated linearly.
+    """Interpolate *spectrum* and its bounds linearly at other *wavelengths* of the same unit.
 
     Raises
     ------
     SpectrumError
-        If a wavelength is outside those of the spectrum, since there is no extrapolation.
+        If a wavelength lies outside the range of the spectrum, since nothing is extrapolated.
     """
     at = np.atleast_1d(np.asarray(wavelengths, dtype=np.float64))
     order = rising_order(spectrum.wavelengths)
@@ -156,7 +157,7 @@ def resampled(spectrum: Spectrum, wavelengths: ArrayLike) -> Spectrum:
             f"Expected wavelengths within {low:g}-{high:g} {spectrum.unit}, "
             f"got {at.min():g}-{at.max():g}. Choose others; spectra are not extrapolated."
         )
-    # np.interp wants rising wavelengths.
+    # np.interp needs ascending wavelengths.
     rising = spectrum.wavelengths[order]
     return spectrum.each(lambda values: np.interp(at, rising, values[order]), wavelengths=at)
 
@@ -167,12 +168,12 @@ def _rising_numbers(spectrum: Spectrum) -> Indices:
 
 
 def rising_order(wavelengths: Doubles) -> Indices:
-    """Indices of the bands by rising wavelength; the bands of two detectors may overlap."""
+    """Indices of the bands by ascending wavelength; the bands of two detectors may overlap."""
     return np.argsort(wavelengths, kind="stable")
 
 
 def covered_bands(estimate: SpectralCube | Spectrum, *references: SpectralCube | Spectrum) -> Mask:
-    """(B,) True for the bands of *estimate* within the range of all *references*, in their unit."""
+    """Return a mask (B,) of the bands of *estimate* that all *references* cover, in their unit."""
     at = estimate.wavelengths
     bands = np.ones(at.shape, dtype=bool)
     for reference in references:
@@ -182,9 +183,9 @@ def covered_bands(estimate: SpectralCube | Spectrum, *references: SpectralCube |
 
 
 def shared_bands(estimate: SpectralCube | Spectrum, *references: SpectralCube | Spectrum) -> Mask:
-    """(B,) True for the bands of *estimate* within the range of all *references*.
+    """Return a mask (B,) of the bands of *estimate* that all *references* cover.
 
-    Raises `SpectrumError` if fewer than two are.
+    Raises `SpectrumError` if there are fewer than two such bands.
     """
     bands = covered_bands(estimate, *references)
     if bands.sum() < FEWEST_BANDS:
@@ -200,7 +201,7 @@ def shared_bands(estimate: SpectralCube | Spectrum, *references: SpectralCube | 
 
 
 MOST_OUTSIDE = 0.05
-"""The share of a response that may lie outside the wavelengths of the cube."""
+"""Largest share of a response that may lie outside the wavelengths of the cube."""
 
 
 def resample(
@@ -210,29 +211,30 @@ def resample(
     widths: ArrayLike | None = None,
     progress: ProgressLike = None,
 ) -> SpectralCube:
-    """*cube* at other bands, in float32; it is worked on a few rows at a time.
+    """Resample *cube* to other bands, in float32, a few rows at a time.
 
-    Metadata that describe single bands are left out; the others stay.
+    Metadata about single bands are dropped; other metadata stay.
 
     Parameters
     ----------
     cube
-        With wavelengths in nm that rise or fall.
+        Cube with ascending or descending wavelengths in nm.
     to
-        Wavelengths in nm (M,): each new band is interpolated linearly between its neighbours. Or M
-        spectra that are the responses of a sensor, in nm: each new band is the mean of the spectrum
-        weighted by the response, and lies at the response's centre of gravity.
+        Wavelengths in nm (M,), at which bands are interpolated linearly. Or M spectra, the
+        responses of a sensor in nm: each new band is the mean of the spectrum weighted by a
+        response, and lies at the centre of gravity of that response.
     widths
-        Full widths at half maximum in nm of bands at the wavelengths *to*, one or (M,): each new
-        band is then the mean under a Gaussian of that width. A width below the distance of the
-        bands of the cube changes nothing.
+        Full widths at half maximum in nm, one or (M,), of bands at the wavelengths *to*: each new
+        band is then the mean under a Gaussian of that width. Widths below the band spacing of the
+        cube have no effect.
 
     Raises
     ------
     CubeError
-        If the cube has no wavelengths in nm, or they do not rise or fall; a wavelength lies outside
-        them; widths are not above 0, or not as many as wavelengths; more than a twentieth of a
-        response lies outside the cube, or the response is nowhere above zero.
+        If the cube has no ascending or descending wavelengths in nm; if a wavelength lies outside
+        their range; if widths are not above 0, or do not match the wavelengths in number; if more
+        than a twentieth of a response lies outside the cube, or if a response is nowhere above
+        zero.
     Cancelled
         Soon after *progress* was cancelled.
 
@@ -278,11 +280,11 @@ def resample(
 
 
 def _mixed(cube: SpectralCube, matrix: Doubles, progress: Progress) -> Singles:
-    """(M, H, W): *matrix* (M, B) times the spectrum of each pixel."""
+    """Multiply the spectrum of each pixel by *matrix* (M, B): (M, H, W)."""
     data = new_planes(len(matrix), cube)
     for rows, strip in raw_strips(cube, progress):
         for band, weights in enumerate(matrix):
-            # Bands that weigh nothing are left out: 0 times no number is no number.
+            # Bands without weight are left out, since 0 times NaN is NaN.
             used = np.flatnonzero(weights)
             data[band, rows] = np.tensordot(weights[used], strip[used].astype(np.float64), axes=1)
     return data
@@ -298,7 +300,7 @@ def _check(cube: SpectralCube) -> None:
 
 
 def _between_bands(wavelengths: Doubles, at: Doubles) -> Doubles:
-    """(M, B): takes a spectrum to the wavelengths *at*, linear between its bands."""
+    """Return the matrix (M, B) that interpolates a spectrum linearly at the wavelengths *at*."""
     low = wavelengths.min()
     high = wavelengths.max()
     is_inside = (at >= low) & (at <= high)
@@ -311,7 +313,7 @@ def _between_bands(wavelengths: Doubles, at: Doubles) -> Doubles:
 
 
 def _widen(matrix: Doubles, wavelengths: Doubles, centres: Doubles, widths: Doubles) -> None:
-    """Put Gaussians in the place of the rows of *matrix* whose bands reach over several bands."""
+    """Replace the rows of *matrix* whose new bands span several bands by Gaussians."""
     if widths.shape not in ((), (1,), centres.shape) or not (widths > 0).all():
         raise CubeError(
             f"Expected 1 or {len(centres)} widths above 0 nm, got {shown(widths.tolist(), 60)}. "
@@ -326,7 +328,7 @@ def _widen(matrix: Doubles, wavelengths: Doubles, centres: Doubles, widths: Doub
 
 
 def _weights(wavelengths: Doubles, response: Spectrum) -> Doubles:
-    """Return the weights (B,) of the bands in the mean of one response; their sum is 1."""
+    """Return the weights (B,) of the bands under one response; their sum is 1."""
     name = shown(response.name or "a response", 40)
     if not response.has_wavelengths:
         raise CubeError(f"Expected wavelengths in nm for {name}, got {shown(response.unit)}.")
@@ -340,7 +342,7 @@ def _weights(wavelengths: Doubles, response: Spectrum) -> Doubles:
             f"Expected {name} within {wavelengths.min():g}-{wavelengths.max():g} nm and above "
             f"zero, got {sampled[0]:g}-{sampled[-1]:g} nm. Leave this band out."
         )
-    # Where bands are spaced unevenly, each weighs as much as the range that it stands for.
+    # With uneven spacing, each band weighs as much as the range that it represents.
     weights = np.interp(wavelengths, sampled, values, left=0, right=0) * _steps(wavelengths)
     if not weights.any():
         raise CubeError(
@@ -351,5 +353,5 @@ def _weights(wavelengths: Doubles, response: Spectrum) -> Doubles:
 
 
 def _steps(wavelengths: Doubles) -> Doubles:
-    """The distances (B,) of neighbouring *wavelengths*; 1 for a single one."""
+    """Return the spacing (B,) of *wavelengths*; 1 for a single wavelength."""
     return np.abs(np.gradient(wavelengths)) if wavelengths.size > 1 else np.ones(1)
