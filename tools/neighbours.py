@@ -30,6 +30,7 @@ PINNED = (
     "spectral==0.25", "rasterio==1.4.4", "rioxarray==0.19.0", "xarray==2026.9.0",
     "h5netcdf==1.8.2", "hylite==1.41", "hyperspy==2.5.0", "ngff-zarr==0.50.0", "ome-zarr==0.18.0",
     "napari-ome-zarr==0.10.0", "scipy==1.17.1", "zarr==3.1.6", "tifffile==2026.3.3", "imageio",
+    "pyvips==3.2.0", "pyvips-binary==8.18.7", "SimpleITK==2.5.7",
 )  # fmt: skip
 OURS = (".hdr", ".tif", ".imagej.tif", ".nc", ".mat", ".npz", ".zarr")
 SHAPE = (31, 24, 32)
@@ -133,6 +134,20 @@ def hyperspy_reads(path: Path) -> Seen:
     return signal.data, None, None
 
 
+def vips_reads(path: Path) -> Seen:
+    import pyvips
+
+    image = pyvips.Image.new_from_file(str(path), n=-1)  # all pages
+    data = image.numpy()
+    return np.moveaxis(data, 2, 0) if image.bands > 1 else data.reshape(SHAPE), None, None
+
+
+def simpleitk_reads(path: Path) -> Seen:
+    import SimpleITK
+
+    return SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))), None, None
+
+
 def ngff_zarr_reads(path: Path) -> Seen:
     import ngff_zarr
 
@@ -217,6 +232,8 @@ READERS: Mapping[str, tuple[Callable[[Path], Seen], Sequence[str]]] = {
     "hylite": (hylite_reads, [".hdr", ".tif", ".imagej.tif"]),
     "HyperSpy": (hyperspy_reads, [".tif", ".imagej.tif"]),
     "ImageJ": (imagej_reads, [".tif", ".imagej.tif"]),
+    "libvips": (vips_reads, [".tif", ".imagej.tif"]),
+    "SimpleITK": (simpleitk_reads, [".tif", ".imagej.tif"]),
     "SciPy": (scipy_reads, [".mat"]),
     "NumPy": (numpy_reads, [".npz"]),
     "ngff-zarr": (ngff_zarr_reads, [".zarr"]),
@@ -344,6 +361,23 @@ def imagej_writes(folder: Path) -> Path:
     return path
 
 
+def vips_writes(folder: Path) -> Path:
+    import pyvips
+
+    image = pyvips.Image.new_from_array(np.ascontiguousarray(np.moveaxis(numbers(), 0, 2)))
+    image.tiffsave(str(folder / "a.tif"))
+    return folder / "a.tif"
+
+
+def simpleitk_writes(folder: Path) -> Path:
+    import SimpleITK
+
+    pixels = np.ascontiguousarray(np.moveaxis(numbers(), 0, 2))
+    image = SimpleITK.GetImageFromArray(pixels, isVector=True)
+    SimpleITK.WriteImage(image, str(folder / "a.tif"))
+    return folder / "a.tif"
+
+
 def scipy_writes(folder: Path) -> Path:
     from scipy.io import savemat
 
@@ -366,6 +400,8 @@ WRITERS: Mapping[str, Callable[[Path], Path]] = {
     "hylite, ENVI": hylite_writes,
     "HyperSpy, HDF5": hyperspy_writes,
     "ImageJ, TIFF": imagej_writes,
+    "libvips, TIFF": vips_writes,
+    "SimpleITK, TIFF": simpleitk_writes,
     "SciPy, MATLAB": scipy_writes,
     "NumPy, npz": numpy_writes,
     "ngff-zarr, OME-Zarr": ngff_zarr_writes,

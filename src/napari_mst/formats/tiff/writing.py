@@ -1,10 +1,11 @@
 """Writing TIFF stacks of bands, and their descriptions: GDAL's XML, OME-XML and ImageJ's labels.
 
 No file suits all programs. `write_tiff` writes one planar image of B samples a pixel, which GDAL,
-napari, tifffile and imageio read with its wavelengths; ImageJ and Pillow refuse it. They take the B
-pages of `write_imagej`; GDAL sees only the first. Both have the axes CYX. The descriptions of other
-programs are read here as well. Sources: GDAL GTiff driver (tag 42112 GDAL_METADATA, tag 42113
-GDAL_NODATA), OME data model 2016-06, ImageJ TiffDecoder. Letters: B bands, H rows, W columns.
+napari, tifffile and imageio read with its wavelengths, and libvips without; ImageJ and Pillow
+refuse it. They take the B pages of `write_imagej`; GDAL sees only the first. Both have the axes
+CYX. The descriptions of other programs are read here as well. Sources: GDAL GTiff driver (tag 42112
+GDAL_METADATA, tag 42113 GDAL_NODATA), OME data model 2016-06, ImageJ TiffDecoder. Letters: B bands,
+H rows, W columns.
 """
 
 import json
@@ -276,10 +277,14 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, progress: Progress)
     nodata = str(cube.metadata.get(IGNORED, ""))
     if nodata:
         tags.append(_text_tag(GDAL_NODATA, nodata.encode()))
+    bands, rows, _ = cube.shape
     look = {
-        "bigtiff": cube.data.size * dtype.itemsize > CLASSIC_BYTES,
+        # Each strip has an offset and a length.
+        "bigtiff": cube.data.size * dtype.itemsize + 8 * bands * rows > CLASSIC_BYTES,
         # A single band has no planes to keep apart.
-        "planarconfig": "separate" if len(cube.data) > 1 else None,
+        "planarconfig": "separate" if bands > 1 else None,
+        # libvips 8.18 reads only the first row of each strip of a plane correctly.
+        "rowsperstrip": 1,
         "metadata": {"axes": "CYX", **record_of(cube)},
     }
     _write(path, cube, tags, look, (dtype, progress))
