@@ -15,7 +15,9 @@ from napari_mst.training.scoring import ModelMethod, least_squares
 ALL = LINEAR | BASELINES
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    "name", [*LINEAR, *(pytest.param(name, marks=pytest.mark.slow) for name in BASELINES)]
+)
 def test_baseline_estimates_white_flat_and_re_renders_greys(name: str) -> None:
     codes = np.broadcast_to(np.array([255, 188, 99], np.uint8), (3, 1, 3))
     estimate = ALL[name]()(codes)
@@ -24,6 +26,7 @@ def test_baseline_estimates_white_flat_and_re_renders_greys(name: str) -> None:
     np.testing.assert_allclose(render_srgb(estimate, GRID), srgb_to_linear(codes / 255), atol=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::Warning:colour")
 def test_smits_and_jakob_hanika_are_those_of_colour_science() -> None:
     colour = pytest.importorskip("colour")
@@ -46,6 +49,7 @@ def test_smits_and_jakob_hanika_are_those_of_colour_science() -> None:
         )  # theirs sees 360-780 nm
 
 
+@pytest.mark.slow
 def test_bundled_model_beats_the_baselines_on_a_real_scene(
     shared_data: Path, tmp_path: Path
 ) -> None:

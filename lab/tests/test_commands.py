@@ -15,7 +15,9 @@ from napari_mst.models.cards import WEIGHTS
 from napari_mst.training.settings import FitSettings, TrainingPlan
 
 
-@pytest.mark.parametrize("name", ["mstpp-srgb", "pixelwise-srgb"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("mstpp-srgb", marks=pytest.mark.slow), "pixelwise-srgb"]
+)
 def test_retrain_writes_a_model_whose_card_says_how_it_was_made(
     run: Run, tmp_path: Path, name: str
 ) -> None:

@@ -121,6 +121,7 @@ def scenes(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_one_command_makes_the_file_with_its_card(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,6 +150,7 @@ def test_loss_falls_on_photos_that_are_seen_again_and_again() -> None:
     assert judge(network, batch) < 0.5 * before
 
 
+@pytest.mark.slow
 def test_a_fit_repeats_for_a_seed() -> None:
     first, again = (fit_light(TINY, report_every=10) for _ in range(2))
     for one, other in zip(first.parameters(), again.parameters(), strict=True):

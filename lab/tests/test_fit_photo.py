@@ -1,5 +1,6 @@
 """The fit of `mstpp-photo`: sets of pixels are images whose neighbours are alike."""
 
+import pytest
 import torch
 
 from lab.fit_photo import PhotoFit, PhotoSettings, as_images, estimate, orthogonal
@@ -20,6 +21,7 @@ def test_a_set_is_an_image_whose_neighbours_are_alike() -> None:
     torch.testing.assert_close(of_set.mT.unflatten(2, (4, 4)), of_image, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_fit_is_repeatable_and_leaves_other_taps_alone() -> None:
     first, second = (PhotoFit(TINY).run(report_every=2) for _ in range(2))
     for name, weight in first.state_dict().items():

@@ -24,7 +24,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction.preparing import prepared_job
 
 BLOCKS = ("stages.0.encoder.0", "stages.0.encoder.1", "stages.0.bottleneck")
-SIZE = (36, 44)
+SIZE = (28, 36)
 
 
 def photo() -> NDArray[np.uint8]:

@@ -20,8 +20,8 @@ from napari_mst.base.errors import AttentionError
 from napari_mst.networks.awan import AWAN
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 
-SIZE = (36, 44)
-PIXELS = [(0, 0), (2, 43), (35, 3), (20, 29)]
+SIZE = (28, 36)
+PIXELS = [(0, 0), (2, 35), (27, 3), (20, 29)]
 
 
 def reconstructor_of(kind: str, folder: Path) -> Reconstructor:
@@ -87,7 +87,7 @@ def test_maps_that_are_kept_change_no_weight(
     kind: str, large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pixels, "_LARGE", large)
-    explorer = PixelExplorer(reconstructor_of(kind, tmp_path), photo(), region=(2, 34, 1, 44))
+    explorer = PixelExplorer(reconstructor_of(kind, tmp_path), photo(), region=(2, 26, 1, 36))
     before = {name: explorer.weights(name, 20, 29) for name in explorer.blocks}
     explorer.keep()
     if large < 0:  # then all maps are kept, and nothing is computed again
@@ -128,7 +128,7 @@ def test_planes_hold_all_weights_at_their_places(tmp_path: Path) -> None:
     ("block", "message"),
     [
         ("stages.7", "Expected a block of stages.0.encoder.0"),
-        ("stages.0.encoder.0", r"Expected a query within 36 x 44, got \(36, 0\)"),
+        ("stages.0.encoder.0", r"Expected a query within 28 x 36, got \(28, 0\)"),
     ],
 )
 def test_a_block_or_a_pixel_that_is_not_there_is_refused(
@@ -136,7 +136,7 @@ def test_a_block_or_a_pixel_that_is_not_there_is_refused(
 ) -> None:
     explorer = PixelExplorer(reconstructor_of("window", tmp_path), photo())
     with pytest.raises(AttentionError, match=message):
-        explorer.weights(block, 36, 0)
+        explorer.weights(block, 28, 0)
 
 
 def test_a_network_without_attention_between_pixels_is_refused() -> None:

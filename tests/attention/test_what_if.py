@@ -22,7 +22,7 @@ PARTS = {"spectral": ["attention"], "shifted": ["attention"], "hybrid": ["attent
 
 
 def photo() -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (36, 44, 3), dtype=np.uint8)
+    return np.random.default_rng(0).integers(0, 256, (28, 36, 3), dtype=np.uint8)
 
 
 def reconstructor(network: Network) -> Reconstructor:
@@ -59,10 +59,10 @@ def test_shares_are_of_the_effect_of_all_heads_and_a_region_lies_in_its_photo() 
     torch.manual_seed(0)
     network = MSTPlusPlus(stages=1)
     progress: list[float] = []
-    region = (3, 30, 4, 40)
+    region = (3, 24, 4, 32)
     effects = HeadEffects(reconstructor(network), photo(), region=region, progress=progress.append)
     found = effects.shares()
-    assert found.provenance.region == "3:30,4:40"
+    assert found.provenance.region == "3:24,4:32"
     shares = found.blocks
     assert progress == sorted(progress)
     assert [len(heads) for heads in shares.values()] == [1, 2, 4, 2, 1]

@@ -192,6 +192,7 @@ def take_away_storage() -> None:
     S3FileSystem.clear_instance_cache()
 
 
+@pytest.mark.slow
 def test_workers_read_and_write_object_storage(storage: Any, photos: Path) -> None:
     with cluster_of_two() as client:
         ended = reconstruct_many(f"{BUCKET}/in", f"{BUCKET}/out", client, model=MODEL)

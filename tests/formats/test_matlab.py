@@ -135,7 +135,7 @@ def test_refuse_damage(tmp_path: Path) -> None:
 @bad_input("045-bomb")
 @pytest.mark.usefixtures("apart")
 def test_refuse_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bomb = np.zeros((31, 700, 800))
+    bomb = np.zeros((31, 450, 500))
     savemat(tmp_path / "v5.mat", {"cube": bomb}, do_compression=True)
     write_hdf5(tmp_path / "v7.mat", cube=bomb.T)
     with h5py.File(tmp_path / "holes.mat", "w") as file:
@@ -144,7 +144,7 @@ def test_refuse_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tmp_path / "holes.mat",
         "at most 67108864 bytes of numbers in holes.mat, got 272678883688448 declared",
     )
-    monkeypatch.setattr(mat_files, "free_host_memory", lambda: 100 * 2**20)
+    monkeypatch.setattr(mat_files, "free_host_memory", lambda: 40 * 2**20)
     for name in ("v5.mat", "v7.mat"):
         with pytest.raises(OutOfMemory, match="Expected memory for"):
             read_cube(tmp_path / name)
@@ -241,16 +241,16 @@ def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(
     tmp_path: Path, is_outside: bool
 ) -> None:
     pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
-    write_hdf5(tmp_path / "a.mat", cube=np.zeros((31, 1000, 1000)).T)
+    write_hdf5(tmp_path / "a.mat", cube=np.zeros((31, 600, 600)).T)
     limit = (
-        "resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**27,) * 2)"
+        "resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**26,) * 2)"
     )
     code = f"""
 import json, resource, psutil, h5py, pathlib
 from unittest.mock import patch
 from napari_mst.base.sandbox import answers, limit_memory
 {limit if is_outside else ""}
-room = lambda room: limit_memory({"room" if is_outside else "2**27"})
+room = lambda room: limit_memory({"room" if is_outside else "2**26"})
 with patch("napari_mst.base.sandbox.limit_memory", room):
     path = pathlib.Path({str(tmp_path / "a.mat")!r})
     function = "napari_mst.formats.matlab.mat_files:answer"

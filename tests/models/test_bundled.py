@@ -54,7 +54,7 @@ def test_examples_come_after_the_models_to_use_and_are_small() -> None:
 
 
 @pytest.mark.parametrize("name", OF_KNOWN_EXPOSURE)
-@pytest.mark.parametrize("level", [0.01, 0.05, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("level", [0.01, 0.2, 1.0])
 def test_grey_is_flat_at_every_exposure(name: Any, level: float) -> None:
     estimate = spectra(name, (level, level, level))
     assert estimate.min() > 0.4 * level  # white pigments absorb at 400 nm

@@ -13,14 +13,25 @@ from tests.plugin.attention.made_up import BUNDLED, SHAPES
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.what_if import AttentionChange, HeadEffects
+from napari_mst.plugin.attention import what_if_model
 from napari_mst.plugin.attention.attention_model import AttentionModel, recording_order
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.what_if_model import PIXELS, WhatIf, WhatIfView
+from napari_mst.plugin.attention.what_if_model import WhatIf, WhatIfView
 from napari_mst.plugin.jobs.task import Cancel, Task, ignore, run_now
 from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.reconstruction.options import RunOptions
 
 BLOCK = "stages.0.bottleneck"
+
+
+SIDE = 64
+"""Of the square whose pixels are at most computed, so that a small photo is a large one."""
+
+
+@pytest.fixture
+def _few_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if_model, "PIXELS", SIDE**2)
+    monkeypatch.setattr(what_if_model, "ROUGH_PIXELS", SIDE**2 // 4)
 
 
 def reconstructor() -> Reconstructor:
@@ -71,10 +82,11 @@ def test_the_spectra_are_those_of_the_network_with_the_change(
     assert (np.ptp(seen[-1].spectra, axis=0).max() > 1e-4) == bool(choices)
 
 
+@pytest.mark.usefixtures("_few_pixels")
 def test_another_photo_lends_its_matrices_and_a_large_one_is_averaged_down(
     viewer: ViewerModel,
 ) -> None:
-    other = viewer.add_image(np.full((600, 700, 3), (250, 60, 10), np.uint8), rgb=True)
+    other = viewer.add_image(np.full((150, 175, 3), (250, 60, 10), np.uint8), rgb=True)
     state = WhatIf(viewer, exploration_of(viewer), run_now)
     seen = seen_of(state)
     state.turn(True)
@@ -83,10 +95,10 @@ def test_another_photo_lends_its_matrices_and_a_large_one_is_averaged_down(
     viewer.layers.remove(other)
     state.choose(temperature=1.0, other=None)
     assert "changes by 0.0%" in seen[-1].text
-    viewer.layers["photo"].data = np.full((600, 700, 3), 90, np.uint8)
+    viewer.layers["photo"].data = np.full((150, 175, 3), 90, np.uint8)
     state.compute()
     rows, columns, _ = seen[-1].pictures[0].values.shape
-    assert 0.9 * PIXELS < rows * columns < 1.1 * PIXELS
+    assert 0.9 * SIDE**2 < rows * columns < 1.1 * SIDE**2
     viewer.layers.clear()
     state.compute()
     assert "no longer in the viewer" in seen[-1].text
@@ -115,11 +127,12 @@ def test_of_the_choices_during_a_job_only_the_last_is_computed(viewer: ViewerMod
     assert [view.text.startswith("Computing") for view in seen] == [True, False]
 
 
+@pytest.mark.usefixtures("_few_pixels")
 def test_a_large_photo_is_looked_at_roughly_first_and_refined_when_nothing_else_is_chosen(
     viewer: ViewerModel,
 ) -> None:
     draw = np.random.default_rng(1)
-    viewer.layers["photo"].data = draw.integers(0, 256, (300, 200, 3), dtype=np.uint8)
+    viewer.layers["photo"].data = draw.integers(0, 256, (75, 50, 3), dtype=np.uint8)
     held: list[Task] = []
     cancelled: list[Task] = []
 
@@ -142,9 +155,9 @@ def test_a_large_photo_is_looked_at_roughly_first_and_refined_when_nothing_else_
     run_now(held.pop())
     assert not held
     assert "first look" not in seen[-1].text
-    assert rough.pictures[1].values.shape == seen[-1].pictures[1].values.shape == (300, 200, 3)
+    assert rough.pictures[1].values.shape == seen[-1].pictures[1].values.shape == (75, 50, 3)
     fine = HeadEffects(reconstructor(), viewer.layers["photo"].data)
-    exact = fine.changed(AttentionChange(temperature=8))[:, 150, 100]
+    exact = fine.changed(AttentionChange(temperature=8))[:, 37, 25]
     assert_allclose(seen[-1].spectra[1], exact, atol=2e-5)
 
 
