@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,14 +42,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.bad_input(int(number[1])))
 
 
+_frozen_modules = 0
+
+
 def pytest_collection_finish() -> None:
     """Tell the garbage collector that all that is imported by now stays.
 
     A look for garbage among the objects of torch, napari and four thousand tests takes half a
     second, and windows and threads ask for one again and again.
     """
-    gc.collect()
-    gc.freeze()
+    global _frozen_modules
+    if len(sys.modules) > _frozen_modules + 100:
+        _frozen_modules = len(sys.modules)
+        gc.collect()
+        gc.freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """As at first, whenever a test has imported much more."""
+    pytest_collection_finish()
 
 
 # No test finds what another one, or the person who runs them, has computed before.

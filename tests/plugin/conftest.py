@@ -1,9 +1,11 @@
 """A job that does what a test tells it, and viewers for it, with and without a window."""
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import napari
 import numpy as np
@@ -39,6 +41,18 @@ def make_cube(rows: int = 20, columns: int = 30, is_preview: bool = False) -> Sp
     data = (band * 10_000 + row * 100 + column) / 310_000
     provenance = Provenance(model="fake", device="cpu (no GPU was found)", is_preview=is_preview)
     return SpectralCube(data, WAVELENGTHS, provenance=provenance)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _imports_stay_frozen() -> Iterator[None]:
+    """Keep what is imported away from the garbage collector, which each list of devices undoes.
+
+    A look at the objects of all libraries takes half a second, and windows ask for several.
+    """
+    kept = vars(gc) | {"freeze": int, "unfreeze": int}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reconstruct_dock_module, "gc", SimpleNamespace(**kept))
+        yield
 
 
 @pytest.fixture(autouse=True)
