@@ -1,5 +1,7 @@
 """The workspace: its pages share one state, every control explains itself, and keys reach all."""
 
+import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,7 +16,7 @@ from napari.components import ViewerModel
 from napari.settings import get_plugin_settings
 from napari.utils.shortcuts import default_shortcuts
 from pytestqt.qtbot import QtBot
-from qtpy.QtCore import Qt, QUrl
+from qtpy.QtCore import Qt, QThreadPool, QUrl
 from qtpy.QtGui import QAction, QDesktopServices
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -36,6 +38,7 @@ from napari_mst.photo.cameras import ESTIMATED, Acquisition
 from napari_mst.photo.raw import Shot
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND, RUN
+from napari_mst.plugin.files import opening
 from napari_mst.plugin.files.opening import open_workspace_soon
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -499,3 +502,25 @@ def test_what_opens_leaves_another_dock_of_ours_in_sight(
     open_workspace_soon(cast(ViewerModel, SimpleNamespace(window=window)))
     qtbot.wait(1)
     assert opened == (["Workspace"] if opens else [])
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "closed meanwhile"])
+def test_the_first_workspace_is_imported_on_another_thread(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
+    name = f"imported_if_{'open' if is_open else 'closed'}"
+    (tmp_path / f"{name}.py").write_text("import threading\nTHREAD = threading.current_thread()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    opened: list[str] = []
+    window = SimpleNamespace(
+        dock_widgets={}, add_plugin_dock_widget=lambda _, name: opened.append(name)
+    )
+    viewer = cast(ViewerModel, SimpleNamespace(window=window))
+    monkeypatch.setattr(opening, "MODULE", name)
+    monkeypatch.setattr(opening, "current_viewer", lambda: viewer if is_open else None)
+    open_workspace_soon(viewer)
+    QThreadPool.globalInstance().waitForDone()
+    assert not opened
+    qtbot.wait(1)
+    assert opened == (["Workspace"] if is_open else [])
+    assert sys.modules.pop(name).THREAD is not threading.main_thread()

@@ -110,11 +110,14 @@ def test_readers_of_other_plugins_and_what_a_person_has_chosen_stay(manifests: N
             "readers": [{"command": "other.read", "filename_patterns": ["*.npz"]}],
         },
     )
-    PluginManager.instance().register(other)
+    plugins = PluginManager.instance()
+    # napari hears of a plugin once for each window that there was, and takes it only once.
+    with plugins.events.plugins_registered.blocked():
+        plugins.register(other)
     try:
         prefer_own_reader()
     finally:
-        PluginManager.instance().unregister("other")
+        plugins.unregister("other")
     chosen = settings.extension2reader
     assert (chosen["*.tif"], chosen["*.tiff"], chosen["*.hdr"]) == ("napari", PLUGIN, PLUGIN)
     assert "*.npz" not in chosen

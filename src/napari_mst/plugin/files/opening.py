@@ -5,8 +5,10 @@ many programs write are left to napari's own reader, and `recognising` finds our
 `open_files` and `open_folder` of the menu File > IO Utilities open any file as a cube.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.photo_pages import shown_pages
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
+from napari_mst.plugin.jobs.task import Task
+from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layer_photos import photo_layer
 from napari_mst.plugin.viewer.layers import cube_layer, selection_kept
@@ -37,6 +41,8 @@ from napari_mst.plugin.viewer.sharing import PLUGIN, report
 
 WORKSPACE = "Workspace"
 """The name of its dock in `napari.yaml`."""
+MODULE = "napari_mst.plugin.workspace_dock"
+"""The module of that dock."""
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors *.onnx)"
 
 
@@ -157,9 +163,19 @@ def open_workspace_soon(viewer: ViewerModel | None) -> None:
     if window is None:
         return
     own_docks = [name for name in window.dock_widgets if PLUGIN in name]
-    if not own_docks or f"{WORKSPACE} ({PLUGIN})" in own_docks:
-        # Later, so that the dock opens only after the layers of this file are there.
+    if own_docks and f"{WORKSPACE} ({PLUGIN})" not in own_docks:
+        return
+    # Later, so that the dock opens only after the layers of this file are there.
+    if MODULE in sys.modules:
         QTimer.singleShot(0, partial(window.add_plugin_dock_widget, PLUGIN, WORKSPACE))
+        return
+
+    def add() -> None:
+        if viewer is current_viewer():  # it may be closed by now
+            window.add_plugin_dock_widget(PLUGIN, WORKSPACE)
+
+    # The first import takes a third of a second, for which the window would stand still.
+    start(Task(lambda _: import_module(MODULE), on_end=add), is_listed=False)
 
 
 def layer_of_file(path: Path) -> LayerTuple:

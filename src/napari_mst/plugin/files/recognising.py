@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import imageio.v3 as iio
 import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
@@ -342,6 +341,8 @@ def _exchange(viewer: ViewerModel, layer: Image, data: Any, arguments: dict[str,
 
 def _unchanged_pixels(data: Array, path: Path) -> tuple[Array, Array] | None:
     """Return *data* and the pixels that `Photo.read` has; None if *data* is not what is stored."""
+    import imageio.v3 as iio
+
     with suppress(PhotoError, OSError):
         if np.array_equal(data, iio.imread(path)):
             return data, shown_pages(path)

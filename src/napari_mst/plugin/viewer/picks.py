@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count, filterfalse
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -23,7 +23,9 @@ from napari_mst.base.arrays import Doubles, Floats, Mask
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.plugin.viewer.layers import layer_of_role, shown_cube_layers
 from napari_mst.plugin.viewer.placement import Placement, pixel_at, to_pixels
-from napari_mst.references.reference_spectrum import ReferenceSpectrum
+
+if TYPE_CHECKING:
+    from napari_mst.references.reference_spectrum import ReferenceSpectrum
 
 ROLE = "picks"
 """Marks the Points layer of this plugin in its metadata."""
@@ -143,13 +145,16 @@ def texts(points: Points, feature: str) -> list[str]:
     return [text if isinstance(text, str) else "" for text in stored]
 
 
-def marks_of(points: Points) -> list[ReferenceSpectrum | None]:
+def marks_of(points: Points) -> "list[ReferenceSpectrum | None]":
     """Return what is known of each pick, or was where it was marked; None if nothing is."""
+    # Here, as the first file that is opened waits for all that this module imports.
+    from napari_mst.references.reference_spectrum import ReferenceSpectrum
+
     stored = points.features.get(REFERENCE, [None] * len(points.data))
     return [mark if isinstance(mark, ReferenceSpectrum) else None for mark in stored]
 
 
-def references_on(points: Points, layer: Layer) -> dict[ReferenceSpectrum, ReferenceSpectrum]:
+def references_on(points: Points, layer: Layer) -> "dict[ReferenceSpectrum, ReferenceSpectrum]":
     """Return what is known at pixels of *layer*, by the marks of the picks."""
     pixels, inside = pixels_of(points, layer)
     places = zip(marks_of(points), pixels.tolist(), inside, strict=True)
