@@ -15,13 +15,11 @@ from qtpy.QtCore import QSignalBlocker
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QComboBox,
-    QDialog,
     QFileDialog,
     QHBoxLayout,
     QLabel,
     QMenu,
     QPushButton,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -61,6 +59,7 @@ from napari_mst.plugin.reconstruct.sections import RowsWidget
 from napari_mst.plugin.reconstruct.setting_rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.menus import SUFFIXES, save_as_printed
+from napari_mst.plugin.viewer.full_screen import FullScreenButton
 from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
 from napari_mst.plugin.viewer.widgets import (
@@ -89,7 +88,6 @@ EFFECTS_HINT = (
 )
 LAYERS_HINT = "A part of the network, by the name of the maps that it writes."
 FOLD_HINT = "The photo and the model that Record takes."
-FULL_HINT = "Show this page alone on the whole screen, for a lecture; Esc goes back."
 NO_FIGURE = "This page has no pictures to save. Choose Matrix, Steps or Pixel."
 HELP_HINT = "Read about attention in the documentation, with its formulas, in your browser."
 
@@ -146,7 +144,7 @@ class AttentionDock(Dock):
         self.pixel = PixelPage()
         self.tabs = Tabs()
         self.form_fold = Fold(self.rows, FOLD_HINT, "Photo and model")
-        self.full_button = QToolButton(text="Full screen", autoRaise=True, toolTip=FULL_HINT)
+        self.full_button = FullScreenButton()
         self.bar = JobBar(self.workspace, CANCEL_HINT)
         self._lay_out()
         self._wire()
@@ -181,14 +179,13 @@ class AttentionDock(Dock):
             stretched=self.tabs,
         ).setContentsMargins(3, 4, 3, 4)
         self._open_pages(has_run=False)
-        self.page = ScrolledPage(content)
+        self.page = self.full_button.page = ScrolledPage(content)
         fill(QVBoxLayout(self), self.page)
 
     def _wire(self) -> None:
         self.runs.currentIndexChanged.connect(self._choose_run)
         self.maps.chosen.connect(self._make_map)
         self.layers.textActivated.connect(calling(self.add_features))
-        self.full_button.clicked.connect(calling(self.fill_screen))
         self.schematic.chosen.connect(self.model.choose)
         self.matrices.plot.clicked.connect(self.model.click)
         self.matrices.compare_button.toggled.connect(self.model.compare)
@@ -227,6 +224,7 @@ class AttentionDock(Dock):
             self.pixel.pick_button.setChecked(False)
             self.probe.forget()
         super().hideEvent(event)
+        self.full_button.end()
 
     def refresh(self) -> None:
         """See `Dock`."""
@@ -252,24 +250,6 @@ class AttentionDock(Dock):
 
     def _make_map(self, name: str) -> None:
         self.subtract() if name == DIFFERENCE.name else self.start(map_order, name)
-
-    def fill_screen(self) -> None:
-        """Show the page alone on the whole screen, for a lecture, until it is closed (Esc)."""
-        whole = QDialog(self, windowTitle="Attention")
-        whole.setStyleSheet(self.window().styleSheet())
-        fill(QVBoxLayout(whole), self.page)
-        whole.finished.connect(calling(self._leave_screen))
-        self.full_button.hide()
-        whole.setGeometry(self.screen().geometry())  # not every window manager does it
-        whole.showFullScreen()
-
-    def _leave_screen(self) -> None:
-        whole = self.page.window()
-        self.layout().addWidget(self.page)
-        # Qt hides what it moves, and what was in a window that was closed.
-        self.page.show()
-        self.full_button.show()
-        whole.deleteLater()
 
     def save_figure(self, path: str) -> None:
         """Save the pictures of the page that is shown as `.png` or `.svg`.

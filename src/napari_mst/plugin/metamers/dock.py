@@ -15,13 +15,11 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QComboBox,
-    QDialog,
     QHBoxLayout,
     QLabel,
     QPushButton,
     QSizePolicy,
     QSlider,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -44,6 +42,7 @@ from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import DrawnCurve
 from napari_mst.plugin.viewer.bands import VISIBLE
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
+from napari_mst.plugin.viewer.full_screen import FullScreenButton
 from napari_mst.plugin.viewer.layers import cube_at, shown_cube_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.placement import pixel_at
@@ -125,7 +124,6 @@ def _spectrum(layer: Image, position: Position) -> Spectrum:
 TWO = ("this one", "that one")
 """Names of the spectra while it is asked which one was photographed."""
 ANSWER_TIP = "Say that it was this one that the camera saw."
-FULL_TIP = "Show this on the whole screen, as for a lecture; Escape or this button ends it."
 LARGE = "QLabel, QComboBox, QPushButton, QToolButton { font-size: 20px; }"
 PLOT_HEIGHT = 180
 """Pixels of the plot at least."""
@@ -157,7 +155,7 @@ class MetamersDock(Dock):
         self.title = QLabel()
         # A long name is cut, and does not make the dock wider.
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.full_button = QToolButton(text="Full screen", toolTip=FULL_TIP)
+        self.full_button = FullScreenButton(LARGE)
         self.help_button = HelpButton("metamers.md", HELP_TIP)
         self.plot = SpectraPlot()
         self.waves = QComboBox(toolTip=WAVE_TIP)
@@ -174,7 +172,6 @@ class MetamersDock(Dock):
         self.colours = ColourTable()
         self.text = Paragraph()
         self.answers = [QPushButton(name.capitalize(), toolTip=ANSWER_TIP) for name in TWO]
-        self._full: QDialog | None = None
         self._fill()
         self._lay_out()
         self._wire()
@@ -203,7 +200,7 @@ class MetamersDock(Dock):
         )
         layout.setContentsMargins(4, 4, 4, 4)
         layout.setSpacing(6)
-        self.content = ScrolledPage(content)
+        self.content = self.full_button.page = ScrolledPage(content)
         fill(QVBoxLayout(self), self.content)
 
     def _wire(self) -> None:
@@ -211,7 +208,6 @@ class MetamersDock(Dock):
         self.waves.currentIndexChanged.connect(self.model.choose_direction)
         self.slider.valueChanged.connect(self._slide)
         self.colours.light_chosen.connect(self.model.choose_light)
-        self.full_button.clicked.connect(self.show_full)
         for button in self.answers:
             button.clicked.connect(calling(self.model.answer))
 
@@ -245,31 +241,10 @@ class MetamersDock(Dock):
         except NapariMstError as error:
             self.text.setText(plain(error))
 
-    def show_full(self) -> None:
-        """Show the page on the whole screen, in larger letters, or in the dock again."""
-        if self._full is not None:
-            self._full.close()
-            return
-        # A window of napari's window has its theme, and a dialog ends with Escape.
-        full = self._full = QDialog(self.window())
-        full.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        full.finished.connect(self._leave_full)
-        self.content.setStyleSheet(LARGE)
-        fill(QVBoxLayout(full), self.content)
-        # Without a window manager nobody else makes it as large.
-        full.setGeometry(full.screen().geometry())
-        full.showFullScreen()
-
-    def _leave_full(self, _: int) -> None:
-        self._full = None
-        self.content.setStyleSheet("")
-        fill(self.layout(), self.content)
-
     def hideEvent(self, event: QHideEvent | None) -> None:
         """See `Dock`; what is on the whole screen goes with the dock."""
         super().hideEvent(event)
-        if self._full is not None:
-            self._full.close()
+        self.full_button.end()
 
     def _slide(self, step: int) -> None:
         self.model.slide(step / STEPS)
