@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
 from napari.components import ViewerModel
+from napari.utils.theme import Theme, get_theme
 from qtpy.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer
 from qtpy.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from qtpy.QtWidgets import (
@@ -168,19 +169,29 @@ class Dock(QWidget, OfViewer):
     def refresh(self) -> None:
         """Draw the present state; a dock that has none draws nothing."""
 
+    def set_theme(self, theme: Theme) -> None:
+        """Take on the colours of a napari theme. Called before `refresh`, and when it changes."""
+
+    def release(self) -> None:
+        """Free what was read for the dock. Called when it is hidden; the viewer may be closed."""
+
+    def _dress(self) -> None:
+        self.set_theme(get_theme(self.viewer.theme))
+
     def showEvent(self, event: QShowEvent | None) -> None:
         """Qt calls this when the dock appears."""
         super().showEvent(event)
         if not self._connected:
             spare_from_wheel(self)
             # The list is kept for `hideEvent`: the viewer that `links` asks may be closed by then.
-            self._connected = list(self.links())
+            self._connected = [*self.links(), (self.viewer.events.theme, self._dress)]
             for emitter, slot in self._connected:
                 emitter.connect(slot)
             self._acts = self.acts()
             self._shortcuts = [_shortcut(self.keys_in, key, act) for key, act in self._acts]
             for key, act in self._acts:
                 CanvasKeys.of(self.viewer).add(key, act)
+            self._dress()
             # The connections come first: `refresh` may start work that reports through them.
             self.refresh()
         if self._is_new:
@@ -204,6 +215,7 @@ class Dock(QWidget, OfViewer):
     def hideEvent(self, event: QHideEvent | None) -> None:
         """Qt calls this when the dock is hidden, closed, or goes down with the viewer."""
         super().hideEvent(event)
+        was_shown = bool(self._connected)
         for emitter, slot in self._connected:
             emitter.disconnect(slot)
         self._connected = []
@@ -215,6 +227,8 @@ class Dock(QWidget, OfViewer):
             for key, act in self._acts:
                 CanvasKeys.of(viewer).remove(key, act)
         self._acts, self._shortcuts = (), []
+        if was_shown:
+            self.release()
 
     def changeEvent(self, event: QEvent) -> None:
         """Delete the dock when napari takes it out of its window, which is how napari closes it."""

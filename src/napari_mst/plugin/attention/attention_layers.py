@@ -120,10 +120,12 @@ def _named(viewer: ViewerModel, name: str) -> list[Image]:
 
 def _put(viewer: ViewerModel, made: AttentionMap, name: str, place: dict[str, Any]) -> Image:
     """Put a map into the layer of this *name*."""
-    # The layer's data are the numbers already.
+    # Short enough for a colour bar; a map without a unit has its title there.
+    unit, *_ = made.unit.replace(",", ";").split(";")
     metadata = {
+        # The layer's data are the numbers already.
         METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32)),
-        UNIT_KEY: _unit(made),
+        UNIT_KEY: DESCRIPTIONS[made.overlay].title if unit == "1" else unit,
     }
     layer = next(iter(_named(viewer, name)), None)
     if layer is None:
@@ -145,22 +147,13 @@ def _put(viewer: ViewerModel, made: AttentionMap, name: str, place: dict[str, An
         layer.data = made.values
         layer.metadata = metadata
         follow(layer, place)
-    _share_limits([other for other in map_layers(viewer) if map_of(other).overlay == made.overlay])
-    return layer
-
-
-def _unit(made: AttentionMap) -> str:
-    """The unit of a map, or its title if it has none, short enough for a colour bar."""
-    unit, *_ = made.unit.replace(",", ";").split(";")
-    return DESCRIPTIONS[made.overlay].title if unit == "1" else unit
-
-
-def _share_limits(layers: list[Image]) -> None:
-    lows, highs = zip(*(limits(map_of(layer)) for layer in layers), strict=True)
-    for layer in layers:
+    alike = [other for other in map_layers(viewer) if map_of(other).overlay == made.overlay]
+    lows, highs = zip(*(limits(map_of(other)) for other in alike), strict=True)
+    for other in alike:
         # Each change has the layer drawn again.
-        if tuple(layer.contrast_limits) != (min(lows), max(highs)):
-            layer.contrast_limits = (min(lows), max(highs))
+        if tuple(other.contrast_limits) != (min(lows), max(highs)):
+            other.contrast_limits = (min(lows), max(highs))
+    return layer
 
 
 def limits(made: AttentionMap) -> tuple[float, float]:
@@ -245,8 +238,7 @@ def show_outlines(
         "edge_color": [COLOURS[role] for role, _ in drawn],
         "edge_width": WIDTH * pitch,
     }
-    layer = _layer_named(viewer, name)
-    if layer is None:
+    if name not in viewer.layers:
         with selection_kept(viewer):
             viewer.add_shapes(
                 corners,
@@ -260,11 +252,7 @@ def show_outlines(
         return
     # A new layer would take ten times as long.
     for key, value in {"data": corners, **look, "visible": True}.items():
-        setattr(layer, key, value)
-
-
-def _layer_named(viewer: ViewerModel, name: str) -> Any:
-    return next((layer for layer in viewer.layers if layer.name == name), None)
+        setattr(viewer.layers[name], key, value)
 
 
 def show_denoised(viewer: ViewerModel, denoised: Photo, source: LayerPhoto) -> None:
@@ -273,9 +261,8 @@ def show_denoised(viewer: ViewerModel, denoised: Photo, source: LayerPhoto) -> N
     It is a photo like any other: it can be reconstructed, saved and compared.
     """
     pixels, arguments, _ = photo_layer(denoised, f"{source.name} {DENOISED}", source.placement)
-    layer = _layer_named(viewer, arguments["name"])
-    if layer is None:
-        layer = viewer.add_image(pixels, **arguments)
+    name = arguments["name"]
+    layer = viewer.layers[name] if name in viewer.layers else viewer.add_image(pixels, **arguments)
     layer.data = pixels
     photo = source.layer()
     if photo is not None and photo in viewer.layers:

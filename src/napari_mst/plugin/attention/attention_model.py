@@ -268,10 +268,8 @@ def recording_order(
     def record(request: Request, reports: Reports) -> AttentionRecord:
         ready = model.ready(request, reports)
         # The maps that pixels need are kept on the way; a block of both kinds is recorded as well.
-        if ready.has_pixels:
-            recorded = ready.pixels().reporting_to(reports).record()
-        else:
-            recorded = ready.channels().reporting_to(reports).record()
+        explorer = ready.pixels() if ready.has_pixels else ready.channels()
+        recorded = explorer.reporting_to(reports).record()
         reports.record(recorded)
         return recorded
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from napari.components import ViewerModel
-from napari.utils.theme import get_theme
+from napari.utils.theme import Theme
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -58,7 +57,7 @@ from napari_mst.plugin.reconstruct.form import NO_PHOTO, ReconstructionForm
 from napari_mst.plugin.reconstruct.sections import RowsWidget
 from napari_mst.plugin.reconstruct.setting_rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.spectra.menus import SUFFIXES, save_as_printed
+from napari_mst.plugin.viewer.chart import SUFFIXES
 from napari_mst.plugin.viewer.full_screen import FullScreenButton
 from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
@@ -215,20 +214,17 @@ class AttentionDock(Dock):
             (self.workspace.recorded, self._show_runs),
             (self.workspace.forgotten, self._show_runs),
             (self.workspace.made, self._show_made),
-            (self.viewer.events.theme, self._on_theme),
         ]
 
-    def hideEvent(self, event: QHideEvent | None) -> None:
-        """Listen to the mouse no more, and let go of the photo."""
-        if self._connected and self._viewer_ref() is not None:
+    def release(self) -> None:
+        """See `Dock`."""
+        if self._viewer_ref() is not None:
             self.pixel.pick_button.setChecked(False)
             self.probe.forget()
-        super().hideEvent(event)
         self.full_button.end()
 
     def refresh(self) -> None:
         """See `Dock`."""
-        self._on_theme()
         self.rows.draw()
         self._show_photos()
         self._show_runs()
@@ -264,7 +260,7 @@ class AttentionDock(Dock):
         pictures = [part for part in self.findChildren(Pictures) if part.isVisible()]
         if not pictures or not pictures[0].pictures:
             raise AttentionError(NO_FIGURE)
-        save_as_printed(pictures[0], self.viewer, Path(path))
+        pictures[0].save(Path(path))
 
     def subtract(self) -> None:
         """Show the difference of the two selected maps."""
@@ -422,6 +418,7 @@ class AttentionDock(Dock):
             return state.text
         return "" if self.form.photos or self.model.head is not None else NO_PHOTO
 
-    def _on_theme(self) -> None:
+    def set_theme(self, theme: Theme) -> None:
+        """See `Dock`."""
         for part in (*self.findChildren(Pictures), self.schematic, self.what_if):
-            part.set_theme(get_theme(self.viewer.theme))
+            part.set_theme(theme)

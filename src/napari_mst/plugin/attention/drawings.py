@@ -151,8 +151,7 @@ def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Draw
     for name, (caption, formula) in STEPS.items():
         is_matrix = name in MATRICES
         # A matrix has no extremes to clip: each of its cells counts.
-        clipped = 0 if is_matrix else CLIPPED
-        high = float(np.percentile(np.abs(values[name]), 100 - clipped)) or 1.0
+        high = _high(values[name], 0 if is_matrix else CLIPPED)
         limits = (0.0 if name in UNSIGNED else -high, high)
         if name == "A":
             limits = (-OCTAVES, OCTAVES)
@@ -203,9 +202,9 @@ def story_pictures(steps: AttentionSteps, key: int) -> Iterator[Drawing]:
         )
 
 
-def _high(values: Floats) -> float:
-    """The value of the last colour of a picture of the photo."""
-    return float(np.percentile(np.abs(values), 100 - CLIPPED)) or 1.0
+def _high(values: Floats, clipped: float = CLIPPED) -> float:
+    """The value of the last colour of a picture."""
+    return float(np.percentile(np.abs(values), 100 - clipped)) or 1.0
 
 
 def matrix_pictures(
@@ -215,8 +214,7 @@ def matrix_pictures(
 
     The chosen cell is framed; a whole row or column where the other channel is None.
     """
-    every = list(heads)
-    for chosen in every:
+    for chosen in heads:
         depth = chosen.channels
         top, height = (0, depth) if key is None else (key, 1)
         left, width = (0, depth) if query is None else (query, 1)

@@ -14,7 +14,6 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -22,6 +21,7 @@ from qtpy.QtWidgets import (
 from napari_mst.attention.record import beside_uniform
 from napari_mst.plugin.attention.attention_model import RecordedHead
 from napari_mst.plugin.attention.drawings import Drawing, matrix_pictures, rollout_pictures
+from napari_mst.plugin.viewer.chart import Chart
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
@@ -79,28 +79,27 @@ class Picture:
         return (row, column) if is_inside and self.drawn.is_matrix else None
 
 
-class ScaleBar(QWidget):
-    """The colours of a matrix, which are the same for every matrix, and what they mean."""
+def scale_bar() -> QWidget:
+    """Make the bar of the colours of a matrix, which are the same for every matrix."""
+    colours = pg.colormap.get(SIGNED).getLookupTable(0, 1, STOPS)
+    stops = (
+        f"stop:{at / (STOPS - 1):.3f} rgb({red}, {green}, {blue})"
+        for at, (red, green, blue) in enumerate(colours)
+    )
+    strip = QLabel(styleSheet=f"background: qlineargradient(x1:0, x2:1, {', '.join(stops)});")
+    strip.setFixedHeight(8)
+    sides = Qt.AlignmentFlag
+    texts = (
+        QLabel("a quarter or less", alignment=sides.AlignLeft),
+        QLabel("equal weights", alignment=sides.AlignCenter),
+        QLabel("four times or more", alignment=sides.AlignRight),
+    )
+    bar = QWidget()
+    fill(QVBoxLayout(bar), strip, fill(QHBoxLayout(), *texts)).setSpacing(1)
+    return bar
 
-    def __init__(self) -> None:
-        super().__init__()
-        colours = pg.colormap.get(SIGNED).getLookupTable(0, 1, STOPS)
-        stops = (
-            f"stop:{at / (STOPS - 1):.3f} rgb({red}, {green}, {blue})"
-            for at, (red, green, blue) in enumerate(colours)
-        )
-        strip = QLabel(styleSheet=f"background: qlineargradient(x1:0, x2:1, {', '.join(stops)});")
-        strip.setFixedHeight(8)
-        sides = Qt.AlignmentFlag
-        texts = (
-            QLabel("a quarter or less", alignment=sides.AlignLeft),
-            QLabel("equal weights", alignment=sides.AlignCenter),
-            QLabel("four times or more", alignment=sides.AlignRight),
-        )
-        fill(QVBoxLayout(self), strip, fill(QHBoxLayout(), *texts)).setSpacing(1)
 
-
-class Pictures(pg.GraphicsLayoutWidget):
+class Pictures(Chart):
     """Pictures in rows of two or three, each of them *lowest* pixels high at least.
 
     A double click on one shows it alone, as large as there is room; another shows all again.
@@ -113,17 +112,13 @@ class Pictures(pg.GraphicsLayoutWidget):
     hovered = Signal(object)
 
     def __init__(self, name: str, lowest: int) -> None:
-        super().__init__()
-        # Its own hint is as large as its scene: a page that scrolls would give it all of that.
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self.setMinimumHeight(lowest)
+        super().__init__(lowest)
         self.setAccessibleName(name)
         self.ci.layout.setContentsMargins(2, 2, 2, 2)
         self.pictures: list[Picture] = []
         self._lowest = lowest
         self._every: Sequence[Drawing] = ()
         self._alone: int | None = None
-        self._colour = "w"
         self._is_wide = False
         self.scene().sigMouseClicked.connect(self._on_click)
         self.scene().sigMouseMoved.connect(self._on_move)
@@ -136,17 +131,16 @@ class Pictures(pg.GraphicsLayoutWidget):
         if len(every) != len(self.pictures):
             self._make_room(len(every))
         for picture, drawn in zip(self.pictures, every, strict=True):
-            picture.draw(drawn, self._colour)
+            picture.draw(drawn, self._theme.text.as_hex())
 
     def enlarge(self, number: int | None) -> None:
         """Show the picture *number* alone; None shows all."""
         self._alone = number
         self.draw(self._every)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Take on the colours of a napari theme."""
-        self._colour = theme.text.as_hex()
-        self.setBackground(theme.background.as_hex())
+    def set_theme(self, theme: Theme, background: str = "") -> None:
+        """See `Chart`."""
+        super().set_theme(theme, background)
         self.draw(self._every)
 
     def _make_room(self, count: int) -> None:
@@ -244,7 +238,7 @@ class MatrixPage(QWidget):
         self.plot.hovered.connect(self._show_values)
         buttons = (self.compare_button, self.rollout_button)
         below = fill(QHBoxLayout(), note, *buttons, stretched=note)
-        self.scale = ScaleBar()
+        self.scale = scale_bar()
         parts = (self.plot, self.scale, self.uniformity, below, self.values)
         fill(QVBoxLayout(self), *parts, stretched=self.plot)
 

@@ -106,9 +106,8 @@ class WhatIf(ViewerHelper):
         self._start = start
         self._is_busy = self._waits = self._is_refined = False
         self._cancel: Cancel = ignore
-        # Used by one job after the other: the photo and the other one, made ready.
+        # Used by one job after the other.
         self._ready: dict[Any, _Small] = {}
-        self._records: dict[tuple[Any, int], AttentionRecord] = {}
         self._outcome: WhatIfOutcome | None = None
         self._pixel: tuple[int, int] | None = None
         model.head_changed.connect(self._on_head)
@@ -128,7 +127,7 @@ class WhatIf(ViewerHelper):
             self.compute()
         else:
             self._waits = False
-            self._ready, self._records, self._outcome = {}, {}, None
+            self._ready, self._outcome = {}, None
 
     def choose(self, **choices: Any) -> None:
         """Set any of `temperature`, `weights` and `other`, and compute."""
@@ -189,38 +188,29 @@ class WhatIf(ViewerHelper):
         }
         fields = {"temperature": self.temperature, **heads[self.weights]}
         pixels = PIXELS if self._is_refined else ROUGH_PIXELS
-        return partial(self._make, (self._ready, self._records), requests, fields, pixels)
+        return partial(self._make, self._ready, requests, fields, pixels)
 
     @staticmethod
     def _make(
-        kept: "tuple[dict[Any, _Small], dict[tuple[Any, int], AttentionRecord]]",
+        ready: "dict[Any, _Small]",
         requests: list[Request],
         fields: dict[str, Any],
         pixels: int,
         reports: Reports,
     ) -> WhatIfOutcome:
-        """The work of a job; what it made ready is *kept* for the next one."""
-        from napari_mst.attention.explorer import AttentionExplorer
+        """The work of a job; the photo that it made *ready* is kept for the next one."""
         from napari_mst.attention.what_if import AttentionChange
 
-        ready, records = kept
-        (key, request), *others = [(_key(each), each) for each in requests]
+        request, *others = requests
+        key = _key(request)
         if key not in ready:
             small = _Small(request, reports)
             ready.clear()
-            records.clear()
             ready[key] = small
         small = ready[key]
         effects = small.effects[pixels]
-        for other, asked in others:
-            if (other, pixels) not in records:
-                photo = _reduced(asked, reports).reduced(pixels, reports)
-                found = AttentionExplorer(small.reconstructor, photo).record()
-                # Those of the other number of pixels stay.
-                for old in [old for old in records if old[0] != other]:
-                    del records[old]
-                records[other, pixels] = found
-            fields = fields | {"record": records[other, pixels]}
+        for other in others:
+            fields = fields | {"record": small.record_of(other, pixels, reports)}
         cubes = effects.unchanged(reports), effects.changed(AttentionChange(**fields), reports)
         return WhatIfOutcome.of(small.wavelengths, cubes, small.effects[PIXELS].shape)
 
@@ -273,7 +263,7 @@ class WhatIf(ViewerHelper):
 
 
 class _Small:
-    """A photo that was averaged down, far and less, and its network."""
+    """A photo that was averaged down, far and less, its network, and records of another photo."""
 
     def __init__(self, request: Request, reports: Reports) -> None:
         from napari_mst.attention.what_if import HeadEffects
@@ -285,6 +275,19 @@ class _Small:
             pixels: HeadEffects(self.reconstructor, photo.reduced(pixels, reports))
             for pixels in (ROUGH_PIXELS, PIXELS)
         }
+        self._records: dict[tuple[Any, int], AttentionRecord] = {}
+
+    def record_of(self, request: Request, pixels: int, reports: Reports) -> AttentionRecord:
+        """Record the attention of another photo; the records of the last one are kept."""
+        from napari_mst.attention.explorer import AttentionExplorer
+
+        key = _key(request)
+        if (key, pixels) not in self._records:
+            photo = _reduced(request, reports).reduced(pixels, reports)
+            record = AttentionExplorer(self.reconstructor, photo).record()
+            kept = {at: old for at, old in self._records.items() if at[0] == key}
+            self._records = {**kept, (key, pixels): record}
+        return self._records[key, pixels]
 
 
 def _reduced(request: Request, reports: Reports) -> Any:

@@ -12,7 +12,6 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QSizePolicy,
     QSlider,
     QVBoxLayout,
     QWidget,
@@ -22,7 +21,7 @@ from napari_mst.plugin.attention.matrix_page import Pictures
 from napari_mst.plugin.attention.what_if_model import WhatIf, WhatIfView
 from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling
-from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink, set_lowest
 
 NOTE = (
     "Computed on the photo averaged down to about 256 x 256 pixels, so its numbers differ from "
@@ -55,7 +54,7 @@ class WhatIfPage(QWidget):
         self.temperature = QSlider(Qt.Orientation.Horizontal, toolTip=TEMPERATURE_HINT)
         self.temperature.setRange(-REACH * STEP, REACH * STEP)
         self.temperature.setAccessibleName("Temperature")
-        self.number = QLabel()
+        self.number = QLabel("1.00")
         self.weights = ChoiceBox(toolTip=WEIGHTS_HINT)
         for value, (title, tip) in WEIGHTS.items():
             self.weights.add(title, value, tip)
@@ -67,8 +66,7 @@ class WhatIfPage(QWidget):
         self.spectrum = pg.PlotWidget(enableMenu=False)
         self.spectrum.setMouseEnabled(False, False)
         self.spectrum.hideButtons()
-        self.spectrum.setMinimumHeight(110)
-        self.spectrum.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        set_lowest(self.spectrum, 110)
         self.spectrum.setAccessibleName("Spectrum before and after")
         self.curves = [self.spectrum.plot(), self.spectrum.plot(pen=pg.mkPen(AFTER, width=2))]
         chosen = self.weights, self.reset_button
@@ -93,7 +91,6 @@ class WhatIfPage(QWidget):
         self.weights.currentIndexChanged.connect(calling(self._choose))
         self.reset_button.clicked.connect(calling(self.reset))
         self.pictures.clicked.connect(state.pick)
-        self._write_number()
 
     def reset(self) -> None:
         """Choose what the network does by itself."""
@@ -106,15 +103,13 @@ class WhatIfPage(QWidget):
         # A kind of weights, or a reference to the photo that lends its matrices.
         chosen = self.weights.currentData()
         is_kind = isinstance(chosen, str)
-        self._write_number()
+        temperature = 2.0 ** (self.temperature.value() / STEP)
+        self.number.setText(f"{temperature:.2f}")
         self.state.choose(
-            temperature=2.0 ** (self.temperature.value() / STEP),
+            temperature=temperature,
             weights=chosen if is_kind else "kept",
             other=None if is_kind else chosen(),
         )
-
-    def _write_number(self) -> None:
-        self.number.setText(f"{2.0 ** (self.temperature.value() / STEP):.2f}")
 
     def show_photos(self, viewer: ViewerModel) -> None:
         """List the photos of *viewer* that can lend matrices; one that is gone is not chosen."""

@@ -113,9 +113,6 @@ class ColourTable(QWidget):
         self.lights.setMinimumContentsLength(6)
         self.lights.currentIndexChanged.connect(calling(self._on_light))
         self.rows = [(QLabel(), Swatch(PHOTO_TIP), Swatch(DIFFERENCE_TIP)) for _ in range(3)]
-        self._lay_out()
-
-    def _lay_out(self) -> None:
         layout = QGridLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setHorizontalSpacing(6)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.utils.theme import get_theme
+from napari.utils.theme import Theme
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -125,8 +124,6 @@ TWO = ("this one", "that one")
 """Names of the spectra while it is asked which one was photographed."""
 ANSWER_TIP = "Say that it was this one that the camera saw."
 LARGE = "QLabel, QComboBox, QPushButton, QToolButton { font-size: 20px; }"
-PLOT_HEIGHT = 180
-"""Pixels of the plot at least."""
 STEPS = 100
 """Steps of the slider to each side."""
 METAMER, ESTIMATE = "#4d8fea", "#f58231"
@@ -172,16 +169,15 @@ class MetamersDock(Dock):
         self.colours = ColourTable()
         self.text = Paragraph()
         self.answers = [QPushButton(name.capitalize(), toolTip=ANSWER_TIP) for name in TWO]
-        self._fill()
-        self._lay_out()
-        self._wire()
-
-    def _fill(self) -> None:
-        self.plot.setMinimumHeight(PLOT_HEIGHT)
-        # Else a dock that scrolls makes the plot as high as it would like to be.
-        self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         others = [f"Wave {number}" for number in range(2, TO_ESTIMATE + 1)]
         self.waves.addItems(["Wave 1, the smoothest", *others, "Towards the estimate"])
+        self._lay_out()
+        self.chart.chosen.connect(self.model.choose_patch)
+        self.waves.currentIndexChanged.connect(self.model.choose_direction)
+        self.slider.valueChanged.connect(self._slide)
+        self.colours.light_chosen.connect(self.model.choose_light)
+        for button in self.answers:
+            button.clicked.connect(calling(self.model.answer))
 
     def _lay_out(self) -> None:
         content = QWidget()
@@ -203,14 +199,6 @@ class MetamersDock(Dock):
         self.content = self.full_button.page = ScrolledPage(content)
         fill(QVBoxLayout(self), self.content)
 
-    def _wire(self) -> None:
-        self.chart.chosen.connect(self.model.choose_patch)
-        self.waves.currentIndexChanged.connect(self.model.choose_direction)
-        self.slider.valueChanged.connect(self._slide)
-        self.colours.light_chosen.connect(self.model.choose_light)
-        for button in self.answers:
-            button.clicked.connect(calling(self.model.answer))
-
     def links(self) -> list[Link]:
         """See `Dock`."""
         return [
@@ -219,13 +207,11 @@ class MetamersDock(Dock):
             (estimator().ready, self.model.take_estimate),
             (estimator().failed, self._on_failed),
             (CanvasMouse(self.viewer), self.look_at),
-            (self.viewer.events.theme, self._on_theme),
         ]
 
     def refresh(self) -> None:
         """See `Dock`."""
         self._ask()
-        self._on_theme()
 
     # ------------------------------------------------------------------------ what the user does
 
@@ -241,9 +227,8 @@ class MetamersDock(Dock):
         except NapariMstError as error:
             self.text.setText(plain(error))
 
-    def hideEvent(self, event: QHideEvent | None) -> None:
+    def release(self) -> None:
         """See `Dock`; what is on the whole screen goes with the dock."""
-        super().hideEvent(event)
         self.full_button.end()
 
     def _slide(self, step: int) -> None:
@@ -282,20 +267,21 @@ class MetamersDock(Dock):
 
     def _rows(self) -> list[Seen]:
         """The rows of the table, whose spectra have the names and colours of their curves."""
-        model, text = self.model, get_theme(self.viewer.theme).text.as_hex()
+        model = self.model
         if model.is_asking:
             names = TWO
         else:
             names = ("true" if model.subject.has_truth else "estimated", "metamer")
-        rows = [_named(model.first, names[0], text), _named(model.metamer, names[1], METAMER)]
+        rows = [_named(model.first, names[0], self._ink), _named(model.metamer, names[1], METAMER)]
         if model.estimated is not None and not model.is_asking:
             rows.insert(1, _named(model.estimated, "estimated", ESTIMATE))
         return rows
 
-    def _on_theme(self) -> None:
-        theme = get_theme(self.viewer.theme)
+    def set_theme(self, theme: Theme) -> None:
+        """See `Dock`."""
         self.plot.set_theme(theme)
-        self.chart.set_frame(theme.text.as_hex())
+        self._ink = theme.text.as_hex()
+        self.chart.set_frame(self._ink)
         self._draw()
 
 

@@ -97,8 +97,7 @@ class PictureBar(QFrame, OfViewer):
 
     def _menu(self, title: str, tip: str) -> QMenu:
         button = QPushButton(title, toolTip=tip)
-        menu = QMenu(button)
-        menu.setToolTipsVisible(True)
+        menu = QMenu(button, toolTipsVisible=True)
         menu.aboutToShow.connect(self.refresh)
         button.setMenu(menu)
         self._row.addWidget(button)

@@ -3,22 +3,23 @@
 from collections.abc import Mapping
 
 from qtpy.QtCore import QSignalBlocker, Qt
-from qtpy.QtWidgets import QComboBox, QCompleter
+from qtpy.QtWidgets import QComboBox, QCompleter, QHBoxLayout, QLabel
 
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.sharing import calling
-from napari_mst.plugin.viewer.widgets import LayerBox, let_shrink
+from napari_mst.plugin.viewer.widgets import LayerBox, fill, let_shrink
 
 SOURCE = "The cube that this is made of: the one that you selected last, or choose here."
 
 
 class SourceBox(LayerBox):
-    """The cube that maps and scatters are made of, among the cubes that there are."""
+    """The cube that maps and scatters are made of, among the cubes that there are; in a `row`."""
 
     def __init__(self, model: SpectraModel) -> None:
         super().__init__(SOURCE)
         let_shrink(self, 6)
+        self.row = fill(QHBoxLayout(), QLabel("of"), self, stretched=self)
         self._model = model
         self.currentIndexChanged.connect(calling(self._choose))
 

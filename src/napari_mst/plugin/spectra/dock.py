@@ -6,9 +6,9 @@ from operator import attrgetter
 
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.utils.theme import get_theme
+from napari.utils.theme import Theme
 from qtpy.QtCore import QPoint, QSignalBlocker, QSize
-from qtpy.QtGui import QColor, QHideEvent
+from qtpy.QtGui import QColor
 from qtpy.QtWidgets import (
     QApplication,
     QColorDialog,
@@ -211,13 +211,6 @@ class SpectraDock(ModelDock):
         self.menus = SpectraMenus(self.model, self.plot, self)
         self.references = ReferenceMenu(self.model, self)
         self._composer = Composer.of(self.viewer)
-        self._lay_out()
-        self.table.customContextMenuRequested.connect(self._show_row_menu)
-        self.matches.currentRowChanged.connect(self.model.choose_match)
-        self.plot.handle_dragged.connect(self._on_handle_dragged)
-        self.plot.handle_dropped.connect(self._on_handle_dropped)
-
-    def _lay_out(self) -> None:
         # Buttons that do not fit side by side go to the next line.
         row = QFlowLayout()
         row.setContentsMargins(0, 0, 0, 0)
@@ -229,6 +222,10 @@ class SpectraDock(ModelDock):
             row.addWidget(button)
         self.stack(row, self.plot, self.problem, self.text, self.table, self.matches)
         self.matches.hide()
+        self.table.customContextMenuRequested.connect(self._show_row_menu)
+        self.matches.currentRowChanged.connect(self.model.choose_match)
+        self.plot.handle_dragged.connect(self._on_handle_dragged)
+        self.plot.handle_dropped.connect(self._on_handle_dropped)
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
@@ -238,9 +235,9 @@ class SpectraDock(ModelDock):
         """See `Dock`."""
         return [*super().links(), (self._composer.changed, self._draw_handles)]
 
-    def hideEvent(self, event: QHideEvent | None) -> None:
-        """Let go of everything that was read as well."""
-        super().hideEvent(event)
+    def release(self) -> None:
+        """See `Dock`."""
+        super().release()
         self.table_model.show(Snapshot())
         # Their entries hold the layers that they are about.
         for menu in self.findChildren(FilledMenu):
@@ -286,9 +283,10 @@ class SpectraDock(ModelDock):
                 matches.setFixedHeight(FRAME + max(1, len(texts)) * matches.sizeHintForRow(0))
             matches.setCurrentRow(new.match_row)
 
-    def _dress(self) -> None:
-        super()._dress()
-        self.setStyleSheet(style_of(get_theme(self.viewer.theme)))
+    def set_theme(self, theme: Theme) -> None:
+        """See `Dock`."""
+        super().set_theme(theme)
+        self.setStyleSheet(style_of(theme))
 
     # ------------------------------------------------------------ forwarding
 

@@ -130,16 +130,14 @@ class Gating:
         if cube is not None:
             run = partial(_scatter, cube, self.x, self.y)
             model = self._model
-            self._latest.run(Task(run, self._on_scatter, model.fail, model.publish))
+            use = partial(setattr, self, "scatter")
+            self._latest.run(Task(run, use, model.fail, model.publish))
 
     def forget(self) -> None:
         """Let go of everything that was computed."""
         self._latest.cancel()
         self._reader.forget()
         self._key = self.scatter = None
-
-    def _on_scatter(self, found: Scatter) -> None:
-        self.scatter = found
 
     @property
     def highlights(self) -> list[Highlight]:
@@ -150,7 +148,7 @@ class Gating:
         reading = Reading(
             source,
             ("scatter", Identity(found.cells)),
-            partial(_density, found),
+            found.density,
             partial(_densities, found),
         )
         viewer = self._model.viewer
@@ -188,12 +186,9 @@ class Gating:
         layer = self._layer_on(source)
         if layer is not None and layer.data.max() >= MOST_GATES:
             raise SpectrumError(f"Expected at most {MOST_GATES} gates. Remove their layer first.")
-
-        def run(_: Progress) -> Mask:
-            return found.inside(outline)
-
         use = partial(self._on_gate, weakref.ref(source))
-        self._gate.run(Task(run, use, self._model.fail, self._model.publish))
+        job = Task(lambda _: found.inside(outline), use, self._model.fail, self._model.publish)
+        self._gate.run(job)
 
     def take_back(self) -> None:
         """Take the last gate back."""
@@ -225,27 +220,24 @@ class Gating:
         before = np.zeros(inside.shape, np.uint8) if layer is None else layer.data
         gates, number = before.copy(), int(before.max()) + 1
         np.putmask(gates, inside, number)
-        if layer is None:
-            layer = self._new_layer(source, gates)
-        else:
+        if layer is not None:
             layer.data = gates
+        else:
+            viewer = self._model.viewer
+            with selection_kept(viewer):
+                layer = viewer.add_labels(
+                    gates,
+                    name=f"Gates: {shown(source.name, 40)}",
+                    opacity=LABELS_OPACITY,
+                    colormap=CyclicLabelColormap(colors=TINTS),
+                    metadata={METADATA_KEY: ROLE, MAP_KEY: weakref.ref(source)},
+                    **Placement.of(source).image_kwargs(),
+                )
         self._past = [*self._past, (weakref.ref(layer), before)][-STEPS:]
         count = int(np.count_nonzero(inside))
         self._model.say(
             f"Label {number}: {count:,} pixels, {count / inside.size:.1%} of the image."
         )
-
-    def _new_layer(self, source: Image, gates: Array) -> Labels:
-        viewer = self._model.viewer
-        with selection_kept(viewer):
-            return viewer.add_labels(
-                gates,
-                name=f"Gates: {shown(source.name, 40)}",
-                opacity=LABELS_OPACITY,
-                colormap=CyclicLabelColormap(colors=TINTS),
-                metadata={METADATA_KEY: ROLE, MAP_KEY: weakref.ref(source)},
-                **Placement.of(source).image_kwargs(),
-            )
 
 
 def _scatter(cube: SpectralCube, x: str, y: str, progress: Progress) -> Scatter:
@@ -253,10 +245,6 @@ def _scatter(cube: SpectralCube, x: str, y: str, progress: Progress) -> Scatter:
     # Counted here: 12 million pixels would hold up the thread of the window.
     _ = found.whole_density
     return found
-
-
-def _density(found: Scatter, region: Region) -> NDArray[np.int_]:
-    return found.density(region)
 
 
 def _densities(found: Scatter, labels: Array, progress: Progress) -> dict[int, NDArray[np.int_]]:

@@ -123,14 +123,17 @@ class PickRows(LayerRows):
         shape = cube_at(reading.on).shape[1:]
         pixels, inside = picks.pixels_of(points, reading.on)
         sides = picks.windows(points)
+
+        def read_window(row: int, column: int, side: int, _: Progress) -> Any:
+            return reading.of_region(Region.of_window(row, column, shape, side))
+
         tasks: Tasks = {}
         for index in np.flatnonzero(inside).tolist():
             row, column = pixels[index].tolist()
-            side = int(sides[index])
-            read = partial(_read_pick, reading, shape, (row, column, side))
-            slot = (id(points), index)
-            tasks[index] = reading.task(slot, (row, column, side), read, is_quick=True)
-            if reading.of_band is not None and side == 1:
+            place = (row, column, int(sides[index]))
+            read = partial(read_window, *place)
+            tasks[index] = reading.task((id(points), index), place, read, is_quick=True)
+            if reading.of_band is not None and sides[index] == 1:
                 # Its place is its slot: no band stays around a pick that has moved away.
                 key = ("band", row, column, reading.what)
                 tasks["band", index] = ReadTask(key, key, partial(reading.of_band, row, column))
@@ -170,14 +173,6 @@ class PickRows(LayerRows):
         names = picks.names(self.layer)
         names[index] = name
         picks.set_feature(self.layer, "name", names)
-
-
-def _read_pick(
-    reading: Reading, shape: tuple[int, int], pick: tuple[int, int, int], _: Progress
-) -> Any:
-    """Read the window of a *pick*: its row, its column, and the side of the square."""
-    row, column, side = pick
-    return reading.of_region(Region.of_window(row, column, shape, side))
 
 
 class ShapeRows(LayerRows):

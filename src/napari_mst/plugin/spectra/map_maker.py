@@ -1,7 +1,7 @@
 """Makes maps of a cube as layers: which map, its number and its formula, run and cancel."""
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle
@@ -24,6 +24,7 @@ from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.task import Latest, Start, Task, ignore
 from napari_mst.plugin.spectra.resolve import Marker
+from napari_mst.plugin.spectra.rows import weak
 from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
 from napari_mst.plugin.viewer.layer_photos import (
     MAP,
@@ -147,8 +148,7 @@ class MapMaker:
         self._texts = dict[str, str]()
         # The notes of the chosen map, by the layers of the cubes that it was made of.
         self._notes = WeakKeyDictionary[Layer, str]()
-        self._source_ref: weakref.ref[Image] | None = None
-        self._selected_ref: Callable[[], Image | None] = ignore
+        self._source_ref = self._selected_ref = weak(None)
         self.choose(next(iter(MAPS)))
 
     # ------------------------------------------------------------ what is chosen
@@ -173,13 +173,13 @@ class MapMaker:
         It is the selected cube; but a cube that a map has made is selected so that it is seen, and
         becomes the source of other maps only when a person chooses it.
         """
-        chosen = None if self._source_ref is None else self._source_ref()
+        chosen: Image | None = self._source_ref()
         is_there = self._model.has(chosen) and cube_of(chosen) is not None
         return chosen if is_there else active_cube_layer(self._model.viewer)
 
     @source.setter
     def source(self, layer: Image | None) -> None:
-        self._source_ref = None if layer is None else weakref.ref(layer)
+        self._source_ref = weak(layer)
         self._model.publish()
 
     def follow_selection(self) -> None:
@@ -189,8 +189,7 @@ class MapMaker:
         """
         selected = active_cube_layer(self._model.viewer)
         if selected is not self._selected_ref():
-            self._selected_ref = ignore if selected is None else weakref.ref(selected)
-            self._source_ref = None
+            self._selected_ref, self._source_ref = weak(selected), weak(None)
 
     @property
     def _cube(self) -> SpectralCube | None:
@@ -365,11 +364,13 @@ class MapMaker:
         image = self.measured
         if image is not None:
             pixels, use = image.data, partial(self._on_numbered, weakref.ref(image))
-
-            def run(_: Progress) -> Array:
-                return regions_between(np.asarray(pixels), least)
-
-            self._latest.run(Task(run, use, self._model.fail, self._model.publish))
+            job = Task(
+                lambda _: regions_between(np.asarray(pixels), least),
+                use,
+                self._model.fail,
+                self._model.publish,
+            )
+            self._latest.run(job)
 
     def _on_numbered(self, on: "weakref.ref[Image]", labels: Array) -> None:
         image: Any = on()

@@ -3,20 +3,15 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakMethod
 
-from napari.components import ViewerModel
-from napari.utils.theme import Theme, get_theme
-from qtpy.QtCore import QPoint, QRect, QRectF, QSize, Qt
-from qtpy.QtGui import QImage, QPainter
-from qtpy.QtSvg import QSvgGenerator
-from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QToolButton, QWidget
+from napari.utils.theme import Theme
+from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QToolButton, QWidget
 
 from napari_mst.analysis.comparison import align
 from napari_mst.analysis.library import colour_checker, read_spectra, spectra_text
-from napari_mst.base.atomic_save import saving
-from napari_mst.base.errors import SaveError, refusal
+from napari_mst.base.errors import refusal
 from napari_mst.cube.layer import STACK_KEY
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.dock import (
@@ -32,6 +27,7 @@ from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import VIEWS, Settings
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.chart import PICTURES
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
@@ -39,11 +35,6 @@ OPENS = (
     "Spectra (*.csv *.txt *.tsv *.asd *.sed *.sig *.jdx *.dx *.ti3 *.sli *.lib *.hdr);;"
     "All files (*)"
 )
-PICTURES = "PNG picture (*.png);;SVG drawing (*.svg)"
-SUFFIXES = (".png", ".svg")
-FINENESS = 3
-"""Pixels of a PNG for each pixel on the screen, so that it can be printed."""
-BYTES_PER_PIXEL = 4
 PICK = (
     "Pick",
     "A click on the image pins the spectrum. Dragging still pans.\n"
@@ -86,11 +77,9 @@ class FilledMenu(QMenu):
     """Has *fill*, a method of an object that it does not keep alive, add its entries."""
 
     def __init__(self, model: SpectraModel, fill: Fill, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__(parent, toolTipsVisible=True)
         self._model = model
         self._fill = WeakMethod(fill)
-        # Else a menu of Qt shows no tooltips of its entries.
-        self.setToolTipsVisible(True)
         self.aboutToShow.connect(self.refill)
 
     def refill(self) -> None:
@@ -168,60 +157,6 @@ def menu_button(model: SpectraModel, texts: tuple[str, str], fill: Fill) -> QToo
 def _copy(text: str) -> str:
     QApplication.clipboard().setText(text)
     return "Copied as a table."
-
-
-def save_picture(scene: QGraphicsScene, size: QSize, path: Path) -> None:
-    """Save *scene*, *size* pixels large on the screen, as `.png` or `.svg`; crash-safe.
-
-    Raises
-    ------
-    SaveError
-        If the suffix is another, or the file cannot be written.
-    """
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise SaveError(f"A plot is saved as {' or '.join(SUFFIXES)}, not as {path.name[:60]!r}.")
-    pixels = FINENESS**2 * size.width() * size.height()
-    frame = QRect(QPoint(), size)
-    with saving(path, needed=BYTES_PER_PIXEL * pixels, overwrite=True) as (temporary,):
-        drawing = QSvgGenerator()
-        drawing.setFileName(str(temporary))
-        drawing.setSize(size)
-        drawing.setViewBox(frame)
-        image = QImage(size * FINENESS, QImage.Format.Format_RGB32)
-        # The painter then counts in pixels of the screen, so lines and letters keep their sizes.
-        image.setDevicePixelRatio(FINENESS)
-        # A new image holds what was in that memory before.
-        image.fill(Qt.GlobalColor.white)
-        painter = QPainter(drawing if suffix == ".svg" else image)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        scene.render(painter, QRectF(frame), QRectF(frame))
-        # Only now does Qt write the file of an SVG.
-        painter.end()
-        if suffix == ".png" and not image.save(str(temporary), "PNG"):
-            raise SaveError(f"{path.name[:60]!r} could not be written. Choose another folder.")
-
-
-class Printable(Protocol):
-    """A plot that can take on the colours of a theme."""
-
-    def scene(self) -> QGraphicsScene:
-        """Return the scene that Qt draws."""
-
-    def size(self) -> QSize:
-        """Return the size on the screen."""
-
-    def set_theme(self, theme: Theme) -> None:
-        """Take on the colours of a napari theme."""
-
-
-def save_as_printed(plot: Printable, viewer: ViewerModel, path: Path) -> None:
-    """Save *plot* dark on white, whatever the theme of *viewer* is; see `save_picture`."""
-    plot.set_theme(get_theme("light"))
-    try:
-        save_picture(plot.scene(), plot.size(), path)
-    finally:
-        plot.set_theme(get_theme(viewer.theme))
 
 
 class SpectraMenus:
@@ -324,8 +259,7 @@ class SpectraMenus:
         """Ask for a file, and save the plot with its legend, black on white."""
         path, _ = QFileDialog.getSaveFileName(self._parent, "Save plot", "spectra.png", PICTURES)
         if path:
-            with self._plot.as_printed():
-                save_picture(self._plot.scene(), self._plot.size(), Path(path))
+            self._plot.save(Path(path))
 
 
 def style_of(theme: Theme) -> str:

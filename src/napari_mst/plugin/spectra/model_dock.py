@@ -7,15 +7,14 @@ from functools import partial
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_info
-from napari.utils.theme import get_theme
+from napari.utils.theme import Theme
 from qtpy.QtCore import QSignalBlocker, Qt
-from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QApplication,
+    QBoxLayout,
     QDoubleSpinBox,
     QFileDialog,
     QHBoxLayout,
-    QLabel,
     QLayout,
     QProgressBar,
     QPushButton,
@@ -49,6 +48,7 @@ from napari_mst.plugin.spectra.resolve import Snapshot
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.bands import unit_of
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
+from napari_mst.plugin.viewer.chart import Chart
 from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
@@ -65,8 +65,6 @@ INTERVAL = 25
 """Milliseconds between two drawings, at least."""
 REST = 3
 """Rest after a drawing, in multiples of its length, as some cubes are slow to read."""
-LOWEST_PLOT = 180
-"""Pixels; a plot that is lower cannot be read."""
 PROBLEM = "border-left: 3px solid {}; padding-left: 5px;"
 NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
 _opacities = weakref.WeakKeyDictionary[Image, float]()
@@ -158,23 +156,22 @@ class ModelDock(Dock):
         self.plot = SpectraPlot()
         self.problem = Paragraph()
         self.problem.hide()
-        self.plot.setMinimumHeight(LOWEST_PLOT)
-        # Its own hint is as large as its scene: a page that scrolls would give it all of that.
-        self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.charts: list[Chart] = [self.plot]
         self.plot.band_dragged.connect(self.model.go_to)
         self.plot.cursor_moved.connect(self.model.point_at_wavelength)
         self.plot.rows_clicked.connect(self.model.choose)
         self.plot.file_dropped.connect(self._on_file)
 
-    def stack(self, *parts: QWidget | QLayout) -> None:
+    def stack(self, *parts: QWidget | QLayout) -> QBoxLayout:
         """Put *parts* below each other; the plot among them takes the room that is left."""
         layout = fill(QVBoxLayout(self), *parts, stretched=self.plot)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.setSpacing(4)
+        return layout
 
     def links(self) -> list[Link]:
         """See `Dock`."""
-        return [(self.model.changed, self._draw), (self.viewer.events.theme, self._dress)]
+        return [(self.model.changed, self._draw)]
 
     def acts(self) -> list[tuple[Key, Act]]:
         """See `Dock`."""
@@ -189,17 +186,13 @@ class ModelDock(Dock):
 
     def refresh(self) -> None:
         """See `Dock`."""
-        self._dress()
         self.model.attach()
         # Another dock may have been seen before: what it shows is drawn here at once.
         self._draw(self.model.snapshot)
 
-    def hideEvent(self, event: QHideEvent | None) -> None:
-        """Disconnect from the model as well."""
-        was_shown = bool(self._connected)
-        super().hideEvent(event)
-        if was_shown:
-            self.model.detach()
+    def release(self) -> None:
+        """See `Dock`."""
+        self.model.detach()
 
     def _draw(self, new: Snapshot) -> None:
         """Draw *new*; the plot leaves alone what is drawn already."""
@@ -218,10 +211,10 @@ class ModelDock(Dock):
     def _draw_rows(self, new: Snapshot) -> None:
         """Draw what lies around the plot and on it, once its axes are those of the cube."""
 
-    def _dress(self) -> None:
-        """Take on the colours of napari."""
-        theme = get_theme(self.viewer.theme)
-        self.plot.set_theme(theme)
+    def set_theme(self, theme: Theme) -> None:
+        """See `Dock`."""
+        for chart in self.charts:
+            chart.set_theme(theme)
         # A bar at its side, as the colour itself is hard to read on some themes.
         self.problem.setStyleSheet(PROBLEM.format(theme.warning.as_hex()))
 
@@ -292,7 +285,16 @@ class MapsDock(ModelDock):
         self.measure = QPushButton("Measure labels ...", toolTip=MEASURE)
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)
         self.about = Paragraph()
-        self._lay_out()
+        for kind in MAPS.values():
+            self.kinds.add(kind.title, kind.name, _tip(kind))
+        self.kinds.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.kinds.setMinimumContentsLength(12)
+        self.bar.setFixedHeight(4)
+        self.bar.hide()
+        choice = (self.kinds, self.number, self.run_button)
+        row = fill(QHBoxLayout(), *choice, stretched=self.kinds)
+        above = (self.source.row, row, self.text, self.least_text, self.least)
+        self.stack(*above, self.measure, self.bar, self.about, self.problem, self.plot)
         self.kinds.currentIndexChanged.connect(self._on_kind)
         self.number.valueChanged.connect(partial(setattr, self.maps, "number"))
         self.text.currentTextChanged.connect(partial(setattr, self.maps, "text"))
@@ -302,19 +304,6 @@ class MapsDock(ModelDock):
         self.least.valueChanged.connect(self.maps.number_above)
         self.plot.handle_dragged.connect(self._on_marker)
         self._draw_kind()
-
-    def _lay_out(self) -> None:
-        for kind in MAPS.values():
-            self.kinds.add(kind.title, kind.name, _tip(kind))
-        self.kinds.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.kinds.setMinimumContentsLength(12)
-        self.bar.setFixedHeight(4)
-        self.bar.hide()
-        choice = (self.kinds, self.number, self.run_button)
-        row = fill(QHBoxLayout(), *choice, stretched=self.kinds)
-        of = fill(QHBoxLayout(), QLabel("of"), self.source, stretched=self.source)
-        above = (of, row, self.text, self.least_text, self.least, self.measure, self.bar)
-        self.stack(*above, self.about, self.problem, self.plot)
 
     # ------------------------------------------------------------ forwarding
 

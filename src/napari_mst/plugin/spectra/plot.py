@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from napari.utils.theme import Theme, get_theme
+from napari.utils.theme import Theme
 from qtpy.QtCore import QPointF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QDragEnterEvent, QDropEvent
 from qtpy.QtWidgets import QInputDialog
@@ -15,7 +15,10 @@ from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.drawn_curves import MARGIN, CurvesItem, ValueRange, legend_html
 from napari_mst.plugin.spectra.resolve import NO_ENTRY, DrawnCurve, LegendLine, Marker
 from napari_mst.plugin.viewer.bands import VISIBLE, visible_spectrum
+from napari_mst.plugin.viewer.chart import Chart
 
+LOWEST = 180
+"""Pixels; a plot that is lower cannot be read."""
 STRIP_HEIGHT = 14
 """Pixels of the strip of colours, on which the handles are."""
 RAIL_HEIGHT = 15
@@ -32,7 +35,7 @@ NEAR_ZERO = 0.5
 """Share of the largest value below which the least one has the axis begin at zero."""
 
 
-class SpectraPlot(pg.GraphicsLayoutWidget):
+class SpectraPlot(Chart):
     """Draws the curves that it is given.
 
     `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor), `handle_dragged` also
@@ -48,7 +51,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     rows_clicked = Signal(list)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(LOWEST)
         self.view = pg.ViewBox(enableMenu=False)
         # The lines that cross the curves, and the strip of colours below them.
         self.guides = pg.ViewBox(enableMouse=False, enableMenu=False)
@@ -62,7 +65,6 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.handles: list[pg.InfiniteLine] = []
         self.span = pg.LinearRegionItem()
         self.legend = pg.TextItem(anchor=(1, 0))
-        self._theme = get_theme("dark")
         self._keys: Sequence[LegendLine] = ()
         self._top: float | None = None
         self._seen: ValueRange = ()
@@ -91,7 +93,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         # Else pyqtgraph writes small values as 200 with "(x0.001)" at the axis.
         self.left.enableAutoSIPrefix(False)
         self.bottom.setHeight(BOTTOM_HEIGHT)
-        for axis in (self.left, self.bottom):
+        self.axes = (self.left, self.bottom)
+        for axis in self.axes:
             axis.linkToView(self.view)
         self.view.setMouseEnabled(x=True, y=False)
         # The ranges are set by `set_axes` and `_fit_values`.
@@ -134,20 +137,14 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     # ------------------------------------------------------------ look
 
     def set_theme(self, theme: Theme, background: str = "") -> None:
-        """Take on the colours of a napari theme, perhaps on another *background*."""
-        self._theme = theme
-        text, faint, strong = (
-            colour.as_hex() for colour in (theme.text, theme.secondary, theme.icon)
-        )
+        """See `Chart`."""
+        super().set_theme(theme, background)
         background = background or theme.background.as_hex()
-        self.setBackground(background)
-        for axis in (self.left, self.bottom):
-            axis.setPen(faint)
-            axis.setTextPen(text)
+        text, strong = theme.text.as_hex(), theme.icon.as_hex()
         self.live.ink = text
         self.band.setPen(strong, width=1.5)
         self.band.setHoverPen(strong, width=3)
-        self.cursor.setPen(faint, style=Qt.PenStyle.DotLine)
+        self.cursor.setPen(theme.secondary.as_hex(), style=Qt.PenStyle.DotLine)
         for line in (self.band, self.cursor):
             line.label.setColor(text)
             line.label.fill = pg.mkBrush(background)
@@ -156,20 +153,18 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     @contextmanager
     def as_printed(self) -> Iterator[None]:
-        """Show the plot black on white with its legend, and without lines that follow the mouse."""
-        theme = self._theme
+        """Show the plot with its legend, and without lines that follow the mouse: see `Chart`."""
         passing = (self.guides, self.live)
         for item in passing:
             item.hide()
         self.legend.setVisible(bool(self._keys))
-        self.set_theme(get_theme("light"), "white")
         try:
-            yield
+            with super().as_printed():
+                yield
         finally:
             for item in passing:
                 item.show()
             self.legend.hide()
-            self.set_theme(theme)
 
     def set_legend(self, keys: Sequence[LegendLine]) -> None:
         """Name the curves where the plot is printed: on the screen, the table names them."""

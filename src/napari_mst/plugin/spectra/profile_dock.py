@@ -6,49 +6,43 @@ from typing import Any
 import numpy as np
 import pyqtgraph as pg
 from napari.components import ViewerModel
-from napari.utils.theme import Theme, get_theme
+from napari.utils.theme import Theme
 from qtpy.QtCore import QRectF, Qt, Signal
-from qtpy.QtWidgets import (
-    QFileDialog,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-)
+from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QPushButton
 
 from napari_mst.analysis.transects import Transect
 from napari_mst.base.arrays import Singles
 from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
-from napari_mst.plugin.spectra.menus import SUFFIXES, save_as_printed
 from napari_mst.plugin.spectra.model_dock import ModelDock
-from napari_mst.plugin.spectra.plot import relabel
+from napari_mst.plugin.spectra.plot import LEFT_WIDTH, relabel
 from napari_mst.plugin.spectra.profiling import NO_LINE, spectrogram
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
+from napari_mst.plugin.viewer.chart import PICTURES, SUFFIXES, Chart
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 LOWEST = 220
 """Pixels; a profile that is lower cannot be read."""
-KINDS = "Table (*.csv);;PNG picture (*.png);;SVG drawing (*.svg)"
+KINDS = f"Table (*.csv);;{PICTURES}"
 DRAW = "Drag the mouse over the image. The newest line counts, or the one selected in the table."
 VALUE = "The value along the line: a band, an index, or a formula. Empty: the band at the slider."
 SAVE = "Save the profile as a table of all bands (.csv), or as a figure (.png, .svg)."
 PROFILE_HINT = "Above: the value along the line. Below: its spectra. A click there shows that band."
 
 
-class ProfilePlot(pg.GraphicsLayoutWidget):
+class ProfilePlot(Chart):
     """Draws a transect; `wavelength_clicked` carries a wavelength of the spectrogram."""
 
     wavelength_clicked = Signal(float)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(LOWEST)
         self.top, self.below = pg.ViewBox(enableMenu=False), pg.ViewBox(enableMenu=False)
         self.value, self.wavelength = pg.AxisItem("left"), pg.AxisItem("left")
         self.bottom = pg.AxisItem("bottom")
+        self.axes = (self.value, self.wavelength, self.bottom)
         self.curve, self.image = pg.PlotCurveItem(), pg.ImageItem(axisOrder="row-major")
         self.band = pg.InfiniteLine(angle=0)
         self._shown: Transect | None = None
@@ -57,30 +51,24 @@ class ProfilePlot(pg.GraphicsLayoutWidget):
             self.addItem(axis, row, 0)
             self.addItem(view, row, 1)
             axis.linkToView(view)
-            axis.setWidth(54)
-            axis.enableAutoSIPrefix(False)
+            axis.setWidth(LEFT_WIDTH)
             view.setMouseEnabled(x=True, y=False)
         self.addItem(self.bottom, 2, 1)
         self.bottom.linkToView(self.below)
-        self.bottom.enableAutoSIPrefix(False)
         self.bottom.setHeight(36)
+        for axis in self.axes:
+            axis.enableAutoSIPrefix(False)
         self.top.setXLink(self.below)
         self.below.disableAutoRange()
         self.top.addItem(self.curve)
         self.image.setColorMap(pg.colormap.get("viridis"))
         self.below.addItem(self.image, ignoreBounds=True)
         self.below.addItem(self.band, ignoreBounds=True)
-        self.setMinimumHeight(LOWEST)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self.scene().sigMouseClicked.connect(self._on_clicked)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Take on the colours of a napari theme."""
-        ink = theme.text.as_hex()
-        self.setBackground(theme.background.as_hex())
-        for axis in (self.value, self.wavelength, self.bottom):
-            axis.setPen(theme.secondary.as_hex())
-            axis.setTextPen(ink)
+    def set_theme(self, theme: Theme, background: str = "") -> None:
+        """See `Chart`."""
+        super().set_theme(theme, background)
         self.curve.setPen(pg.mkPen(theme.highlight.as_hex(), width=2))
         self.band.setPen(pg.mkPen("white", width=1, style=Qt.PenStyle.DashLine))
 
@@ -130,23 +118,18 @@ class ProfileDock(ModelDock):
         self.profile = self.model.profile
         self.source = SourceBox(self.model)
         self.chart = ProfilePlot()
+        self.charts.append(self.chart)
         self.value = TextBox(VALUE)
         self.value.lineEdit().setPlaceholderText("the band at the slider")
         self.draw_button = QPushButton("Draw a line", toolTip=DRAW)
         self.save_button = QPushButton("Save ...", toolTip=SAVE)
         self.about = Paragraph()
-        of = fill(QHBoxLayout(), QLabel("of"), self.source, stretched=self.source)
         ends = (self.draw_button, self.save_button)
         row = fill(QHBoxLayout(), self.value, *ends, stretched=self.value)
-        layout = fill(QVBoxLayout(self), of, row)
-        layout.addWidget(self.chart, stretch=3)
-        layout.addWidget(self.about)
-        layout.addWidget(self.problem)
-        layout.addWidget(self.plot, stretch=1)
-        layout.setContentsMargins(3, 4, 3, 4)
-        layout.setSpacing(4)
+        parts = (self.source.row, row, self.chart, self.about, self.problem, self.plot)
+        self.stack(*parts).setStretchFactor(self.chart, 3)
         self.value.textActivated.connect(self._on_value)
-        self.draw_button.clicked.connect(calling(self._draw_line))
+        self.draw_button.clicked.connect(calling(self.profile.draw_line))
         self.save_button.clicked.connect(calling(self._save))
         self.chart.wavelength_clicked.connect(self.model.go_to)
 
@@ -156,16 +139,13 @@ class ProfileDock(ModelDock):
         self.profile.text = text.strip()
         self.model.publish(problem="")
 
-    def _draw_line(self) -> None:
-        self.profile.draw_line()
-
     def _save(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, "Save profile", "profile.csv", KINDS)
         if not path:
             return
         with self.model.reported():
             if Path(path).suffix.lower() in SUFFIXES:
-                save_as_printed(self.chart, self.viewer, Path(path))
+                self.chart.save(Path(path))
             else:
                 self.profile.save(path)
 
@@ -186,7 +166,3 @@ class ProfileDock(ModelDock):
         self.chart.show_value(profile.value, values, new.bands and new.bands.shown)
         self.save_button.setEnabled(found is not None)
         self.about.setText(text if found is not None else NO_LINE)
-
-    def _dress(self) -> None:
-        super()._dress()
-        self.chart.set_theme(get_theme(self.viewer.theme))

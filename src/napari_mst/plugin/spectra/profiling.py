@@ -83,15 +83,13 @@ class Profile:
         self._key = key
         run = partial(_transect, cube, line, Placement.of(source))
         model = self._model
-        self._latest.run(Task(run, self._on_read, self._on_failed, model.publish))
+        use = partial(setattr, self, "transect")
+        self._latest.run(Task(run, use, self._on_failed, model.publish))
 
     def forget(self) -> None:
         """Let go of what was read."""
         self._latest.cancel()
         self._key = self.transect = None
-
-    def _on_read(self, found: Transect) -> None:
-        self.transect = found
 
     def _on_failed(self, error: Exception) -> None:
         self.transect = None
@@ -146,7 +144,5 @@ def spectrogram(found: Transect) -> tuple[Singles, float, float]:
 
 def _transect(cube: SpectralCube, line: Doubles, place: Placement, progress: Progress) -> Transect:
     unit = str(place.units[-1])
-    is_measured = unit != PIXEL
-    height, width = place.scale if is_measured else (1.0, 1.0)
-    size = float(height), float(width)
-    return transect(cube, line, pixel_size=size, unit=unit, progress=progress)
+    height, width = place.scale.tolist() if unit != PIXEL else (1.0, 1.0)
+    return transect(cube, line, pixel_size=(height, width), unit=unit, progress=progress)

@@ -261,7 +261,9 @@ def resolve(new: Snapshot, last: Snapshot) -> Snapshot:
     """Return *new* as it will be drawn; it shares unchanged parts with the *last* snapshot."""
     entries = last.entries if new.entries == last.entries else new.entries
     new = replace(new, entries=entries, axes=_axes(new), reading=_reading(new), text=_text(new))
-    live = last.live if _live_inputs(new) == _live_inputs(last) else _live(new)
+    # Spectra compare by identity, and a tuple that was just read holds others.
+    is_same = (new.pointed, new.settings.view) == (last.pointed, last.settings.view)
+    live = last.live if is_same else _live(new)
     has_other_curves = _curve_inputs(new) != _curve_inputs(last)
     curves = _curves(new) if has_other_curves else last.curves
     return replace(new, curves=curves, live=live, notes=(*new.references.notes, *curves.notes))
@@ -270,11 +272,6 @@ def resolve(new: Snapshot, last: Snapshot) -> Snapshot:
 def _curve_inputs(new: Snapshot) -> tuple[Any, ...]:
     on = (new.cube_names, new.quantities)
     return (new.entries, new.chosen, on, _match(new), new.settings.view)
-
-
-def _live_inputs(new: Snapshot) -> tuple[Any, ...]:
-    # Spectra compare by identity, and a tuple that was just read holds others.
-    return (new.pointed, new.settings.view)
 
 
 def _axes(new: Snapshot) -> Axes | None:
@@ -382,15 +379,16 @@ def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
     is_one_of_few = is_chosen and len(new.chosen) <= MOST_BANDS
     is_banded = is_one_of_few or (not is_any_chosen and len(new.entries) == 1)
     is_faded = is_any_chosen and not is_chosen
-    lines = [
-        DrawnCurve(spectrum if is_banded else _without_error(spectrum), style, row, is_faded)
-        for style, spectrum in enumerate(entry.spectra)
-        if spectrum is not None and _is_drawn(new, style)
-    ]
+    lines = []
+    for style, spectrum in enumerate(entry.spectra):
+        if spectrum is not None and _is_drawn(new, style):
+            # What a region spreads stays.
+            if not is_banded and _has_error_band(spectrum):
+                spectrum = spectrum.with_values(spectrum.values)
+            lines.append(DrawnCurve(spectrum, style, row, is_faded))
     if entry.mark is not None and not is_faded:
-        lines.append(
-            DrawnCurve(_reference_curve(entry.first, curve_of(entry.mark)), REFERENCE_STYLE, row)
-        )
+        known = _reference_curve(entry.first, curve_of(entry.mark))
+        lines.append(DrawnCurve(known, REFERENCE_STYLE, row))
     return lines
 
 
@@ -404,11 +402,6 @@ def _reference_curve(first: Spectrum, true: Spectrum) -> Spectrum:
         values=true.values[is_inside],
         colour=first.colour,
     )
-
-
-def _without_error(spectrum: Spectrum) -> Spectrum:
-    """*spectrum* without the prediction interval of its model; what a region spreads stays."""
-    return spectrum.with_values(spectrum.values) if _has_error_band(spectrum) else spectrum
 
 
 def _has_error_band(spectrum: Spectrum) -> bool:

@@ -71,6 +71,11 @@ def spot_numbers(points: Points) -> list[str]:
     return numbers
 
 
+def weak(layer: Any) -> Callable[[], Any]:
+    """Return a reference to *layer* that does not keep it alive; it finds None once it is gone."""
+    return ignore if layer is None else weakref.ref(layer)
+
+
 class Rows:
     """The rows of one layer, or of files; each kind of rows is a class.
 
@@ -86,13 +91,12 @@ class Rows:
 
     def __init__(self, layer: Any = None) -> None:
         self.hidden = set[int]()
-        # Weak, so that a layer that a person deletes is freed.
-        self._layer_ref = None if layer is None else weakref.ref(layer)
+        self._layer_ref = weak(layer)
 
     @property
     def layer(self) -> Any:
         """The layer that they are on; None for spectra from files."""
-        return None if self._layer_ref is None else self._layer_ref()
+        return self._layer_ref()
 
     def rename(self, index: int, name: str) -> None:
         """Give a row another name."""

@@ -8,26 +8,19 @@ from typing import Any
 import numpy as np
 import pyqtgraph as pg
 from napari.components import ViewerModel
-from napari.utils.theme import Theme, get_theme
+from napari.utils.theme import Theme
 from qtpy.QtCore import QRectF, Qt, Signal
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import (
-    QFileDialog,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-)
+from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton
 
 from napari_mst.analysis.scatter import CELLS, Scatter
 from napari_mst.base.arrays import Codes
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.gating import Highlight
-from napari_mst.plugin.spectra.menus import PICTURES, save_as_printed
 from napari_mst.plugin.spectra.model_dock import ModelDock
-from napari_mst.plugin.spectra.plot import relabel
+from napari_mst.plugin.spectra.plot import LEFT_WIDTH, relabel
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
+from napari_mst.plugin.viewer.chart import PICTURES, Chart
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
@@ -55,14 +48,10 @@ class _Lasso(pg.ViewBox):
 
     def __init__(self) -> None:
         super().__init__(enableMenu=False)
-        self._outline = pg.PlotCurveItem()
-        self.addItem(self._outline, ignoreBounds=True)
+        self.outline = pg.PlotCurveItem()
+        self.addItem(self.outline, ignoreBounds=True)
         self._corners: list[tuple[float, float]] = []
         self._last = None
-
-    def set_ink(self, ink: str) -> None:
-        """Draw the outline in the colour *ink*."""
-        self._outline.setPen(pg.mkPen(ink, width=1.5))
 
     def mouseDragEvent(self, event: Any, axis: int | None = None) -> None:
         """Pyqtgraph calls this while a button is down."""
@@ -78,9 +67,9 @@ class _Lasso(pg.ViewBox):
             self._last = event.scenePos()
             self._corners.append(self._place(self._last))
         closed = np.array([*self._corners, self._corners[0]])
-        self._outline.setData(closed[:, 0], closed[:, 1])
+        self.outline.setData(closed[:, 0], closed[:, 1])
         if event.isFinish():
-            self._outline.setData([], [])
+            self.outline.setData([], [])
             if len(self._corners) >= TOO_SHORT:
                 self.drawn.emit(self._corners)
 
@@ -89,18 +78,17 @@ class _Lasso(pg.ViewBox):
         return place.x(), place.y()
 
 
-class ScatterPlot(pg.GraphicsLayoutWidget):
+class ScatterPlot(Chart):
     """Draws a scatter; `drawn` carries the corners (x, y) of an outline in it."""
 
     drawn = Signal(list)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(LOWEST)
         self.view = _Lasso()
-        self.left, self.bottom = pg.AxisItem("left"), pg.AxisItem("bottom")
+        self.axes = self.left, self.bottom = pg.AxisItem("left"), pg.AxisItem("bottom")
         self.image = pg.ImageItem(axisOrder="row-major")
         self.spot = pg.ScatterPlotItem(size=9, symbol="o", brush=None)
-        self._ink = "#ffffff"
         self._drawn: tuple[Any, ...] = ()
         self._shown: Scatter | None = None
         self._highlights: Sequence[Highlight] = ()
@@ -108,28 +96,23 @@ class ScatterPlot(pg.GraphicsLayoutWidget):
         self.addItem(self.left, 0, 0)
         self.addItem(self.view, 0, 1)
         self.addItem(self.bottom, 1, 1)
-        for axis in (self.left, self.bottom):
+        for axis in self.axes:
             axis.linkToView(self.view)
             axis.enableAutoSIPrefix(False)
-        self.left.setWidth(54)
+        self.left.setWidth(LEFT_WIDTH)
         self.bottom.setHeight(36)
         self.view.disableAutoRange()
         for item in (self.image, self.spot):
             self.view.addItem(item, ignoreBounds=True)
-        self.setMinimumHeight(LOWEST)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self.view.drawn.connect(self.drawn)
         self.scene().sigMouseClicked.connect(self._on_clicked)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Take on the colours of a napari theme."""
-        self._ink, self._drawn = theme.text.as_hex(), ()
-        self.setBackground(theme.background.as_hex())
-        for axis in (self.left, self.bottom):
-            axis.setPen(theme.secondary.as_hex())
-            axis.setTextPen(self._ink)
+    def set_theme(self, theme: Theme, background: str = "") -> None:
+        """See `Chart`."""
+        super().set_theme(theme, background)
+        self._drawn = ()
         self.spot.setPen(pg.mkPen(theme.icon.as_hex(), width=2))
-        self.view.set_ink(self._ink)
+        self.view.outline.setPen(pg.mkPen(theme.text.as_hex(), width=1.5))
         if self.image.isVisible():
             self.show_scatter(self._shown, self._highlights)
 
@@ -147,7 +130,8 @@ class ScatterPlot(pg.GraphicsLayoutWidget):
         drawn = (found, *((each.colour, id(each.density)) for each in highlights))
         if drawn != self._drawn:
             self._drawn = drawn
-            self.image.setImage(painted(found, highlights, self._ink), levels=(0, 255))
+            picture = painted(found, highlights, self._theme.text.as_hex())
+            self.image.setImage(picture, levels=(0, 255))
             self.image.setRect(_rect(found))
 
     def show_all(self) -> None:
@@ -195,28 +179,21 @@ class ScatterDock(ModelDock):
         self.back_button = QPushButton("Take back", toolTip="Take the last label back.")
         self.save_button = QPushButton("Save ...", toolTip="Save the scatter as a picture.")
         self.about = Paragraph()
-        self._lay_out()
+        self.charts.append(self.scatter)
+        for button in (self.back_button, self.save_button):
+            self.source.row.addWidget(button)
+        row = fill(QHBoxLayout())
         for name, box in self.texts.items():
             box.textActivated.connect(partial(setattr, self.gating, name))
-        self.back_button.clicked.connect(calling(self._take_back))
-        self.save_button.clicked.connect(calling(self._save))
-        self.scatter.drawn.connect(self._on_drawn)
-
-    def _lay_out(self) -> None:
-        ends = (self.back_button, self.save_button)
-        of = fill(QHBoxLayout(), QLabel("of"), self.source, *ends, stretched=self.source)
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        for name, box in self.texts.items():
             row.addWidget(QLabel(name))
             row.addWidget(box, stretch=1)
-        layout = fill(QVBoxLayout(self), of, row)
-        layout.addWidget(self.scatter, stretch=3)
-        layout.addWidget(self.about)
-        layout.addWidget(self.problem)
-        layout.addWidget(self.plot, stretch=2)
-        layout.setContentsMargins(3, 4, 3, 4)
-        layout.setSpacing(4)
+        parts = (self.source.row, row, self.scatter, self.about, self.problem, self.plot)
+        layout = self.stack(*parts)
+        layout.setStretchFactor(self.scatter, 3)
+        layout.setStretchFactor(self.plot, 2)
+        self.back_button.clicked.connect(calling(self.gating.take_back))
+        self.save_button.clicked.connect(calling(self._save))
+        self.scatter.drawn.connect(self._on_drawn)
 
     # ------------------------------------------------------------ forwarding
 
@@ -224,14 +201,11 @@ class ScatterDock(ModelDock):
         with self.model.reported():
             self.gating.gate(outline)
 
-    def _take_back(self) -> None:
-        self.gating.take_back()
-
     def _save(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, "Save scatter", "scatter.png", PICTURES)
         if path:
             with self.model.reported():
-                save_as_printed(self.scatter, self.viewer, Path(path))
+                self.scatter.save(Path(path))
 
     # ------------------------------------------------------------ drawing
 
@@ -248,7 +222,3 @@ class ScatterDock(ModelDock):
         if found is not None and found.left_out >= LEFT_OUT:
             text += f" {found.left_out:.1%} of the pixels lie beyond the axes."
         self.about.setText("Computing the scatter ..." if self.gating.is_busy else text)
-
-    def _dress(self) -> None:
-        super()._dress()
-        self.scatter.set_theme(get_theme(self.viewer.theme))

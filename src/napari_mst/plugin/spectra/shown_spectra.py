@@ -11,9 +11,9 @@ from psygnal import Signal
 from napari_mst.base.errors import plain
 from napari_mst.plugin.jobs.task import Start
 from napari_mst.plugin.spectra.resolve import CubeBands, Snapshot, resolve
-from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.rows import Entry, weak
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
-from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_at
+from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_at, cube_of
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 
@@ -37,6 +37,7 @@ class ShownSpectra(ViewerHelper):
         self.layers = ViewerLayers(viewer, start_reading)
         self.layers.reader.read_more.connect(self.touch)
         self.snapshot = self._next = Snapshot()  # the next becomes the snapshot when published
+        self._reference_ref = weak(None)
         self._is_stale = True
 
     @property
@@ -52,11 +53,13 @@ class ShownSpectra(ViewerHelper):
     @property
     def reference(self) -> Image | None:
         """The cube layer that the others are compared with, if it is still there."""
-        return self.layers.reference
+        layer: Image | None = self._reference_ref()
+        # A layer that was removed lives on until it is collected: the weak reference is not enough.
+        return layer if self.has(layer) and cube_of(layer) is not None else None
 
     @reference.setter
     def reference(self, layer: Image | None) -> None:
-        self.layers.reference = layer
+        self._reference_ref = weak(layer)
         self.touch()
 
     @property

@@ -155,7 +155,7 @@ class SpectraModel(ShownSpectra):
             if is_recording:
                 self.layers.record()
                 self.references.follow()
-            self.intend(**self.layers.gather(self._next))
+            self.intend(**self.layers.gather(self._next, self.reference))
             rows = self.rows_of_points()
             if rows is not None:
                 self._choose(rows)

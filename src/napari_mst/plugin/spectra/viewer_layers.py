@@ -3,7 +3,6 @@
 It also puts the spectra of a file back where they were taken: as picks, and as regions.
 """
 
-import weakref
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -34,9 +33,9 @@ from napari_mst.plugin.spectra.resolve import Snapshot
 from napari_mst.plugin.spectra.rows import FileRows
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
+    PLACE,
     active_cube_layer,
     cube_at,
-    cube_of,
     selection_kept,
     shown_cube_layers,
 )
@@ -49,29 +48,13 @@ SAME = 1e-5
 PAINTED = frozenset(["data", "paint", "labels_update"])
 """napari's names of the events after which the pixels of labels may be others."""
 CHANGES = PAINTED.union(
-    [
-        # the list of layers
-        "inserted",
-        "removed",
-        "reordered",
-        # one layer
-        "visible",
-        "name",
-        "metadata",  # another page of a stack
-        "features",
-        # its colours
-        "face_color",
-        "current_face_color",
-        "edge_color",
-        "current_edge_color",
-        "colormap",
-        # its place
-        "scale",
-        "translate",
-        "rotate",
-        "shear",
-        "affine",
-    ]
+    PLACE,
+    # the list of layers
+    ("inserted", "removed", "reordered"),
+    # one layer: "metadata" is another page of a stack
+    ("visible", "name", "metadata", "features"),
+    # its colours
+    ("face_color", "current_face_color", "edge_color", "current_edge_color", "colormap"),
 )
 """The events after which curves may be others."""
 KINDS: dict[type[Layer], type[LayerRows]] = {
@@ -109,8 +92,6 @@ class ViewerLayers(ViewerHelper):
         self._rows = WeakKeyDictionary[Layer, LayerRows]()
         self._groups: Sequence[Group] = ()
         self._presets: tuple[Identity | None, dict[str, str]] = (None, {})
-        # Weak, so that a reference cube that a person deletes is freed.
-        self._reference_ref: weakref.ref[Image] | None = None
 
     def forget(self) -> None:
         """Let go of everything that was read."""
@@ -121,17 +102,6 @@ class ViewerLayers(ViewerHelper):
     def points(self) -> Points | None:
         """The layer of the picks, if there is one."""
         return picks.picks_layer(self.viewer)
-
-    @property
-    def reference(self) -> Image | None:
-        """The cube layer that the others are compared with, if it is still there."""
-        layer = None if self._reference_ref is None else self._reference_ref()
-        # A layer that was removed lives on until it is collected: the weak reference is not enough.
-        return layer if self.has(layer) and cube_of(layer) is not None else None
-
-    @reference.setter
-    def reference(self, layer: Image | None) -> None:
-        self._reference_ref = None if layer is None else weakref.ref(layer)
 
     def rows_of(self, layer: Layer | None) -> Any:
         """Return the rows of *layer*; None if it can have none."""
@@ -199,9 +169,9 @@ class ViewerLayers(ViewerHelper):
 
     # ------------------------------------------------------------ gathering
 
-    def gather(self, last: Snapshot) -> dict[str, Any]:
+    def gather(self, last: Snapshot, reference: Image | None) -> dict[str, Any]:
         """The rows that are there now, as changes to *last*; what takes long comes later."""
-        viewer, reference = self.viewer, self.reference
+        viewer = self.viewer
         layers = shown_cube_layers(viewer)
         # A reference that is hidden comes last.
         if layers and reference is not None and reference not in layers:
@@ -214,8 +184,7 @@ class ViewerLayers(ViewerHelper):
         tasks = {rows: [rows.tasks(reading, viewer) for reading in readings] for rows in every}
         # One list for all: what is not asked for any more is forgotten.
         columns = chain.from_iterable(tasks.values())
-        asked = [task for column in columns for task in column.values()]
-        self.reader.ask(asked)
+        self.reader.ask([task for column in columns for task in column.values()])
         latest = self.reader.latest
         self._groups = [
             group_of(

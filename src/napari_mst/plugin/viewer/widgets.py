@@ -76,6 +76,15 @@ def spare_from_wheel(page: QWidget) -> None:
             widget.installEventFilter(_wheel_guard())
 
 
+def set_lowest(widget: QWidget, height: int) -> None:
+    """Let *widget* be as low as *height* pixels, though its content would like more.
+
+    A page that scrolls would else give it all of that.
+    """
+    widget.setMinimumHeight(height)
+    widget.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+
+
 LOWEST = 120
 """Pixels; a page that is lower scrolls."""
 
@@ -89,9 +98,7 @@ class ScrolledPage(QScrollArea):
         # Tab goes to the controls of the page, not to the area that they scroll in.
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
-        # Else a page that scrolls gives a part that scrolls all that its content would like.
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self.setMinimumHeight(LOWEST)
+        set_lowest(self, LOWEST)
 
     def minimumSizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks; the least height is set above."""
