@@ -1,6 +1,6 @@
-"""Attention maps as napari layers that lie exactly on their photo, in colours that compare.
+"""Attention maps as napari layers, placed exactly on their photo, in comparable colours.
 
-A layer keeps its `AttentionMap`, without the numbers, in `layer.metadata["napari_mst"]`.
+Each layer stores its `AttentionMap` in `layer.metadata["napari_mst"]`, without the values.
 """
 
 import math
@@ -50,12 +50,12 @@ SIGNED = Colormap(
     name="blue-clear-red",
     display_name="blue, clear, red",
 )
-"""Colours of a signed map: where it is zero the photo shows through."""
+"""Colours of a signed map. Zero is transparent: there the photo shows through."""
 OPACITY = 0.8
 CLIPPED = 0.2
-"""Per cent of the values that lie beyond the colours: a few extremes would darken all others."""
+"""Per cent of the values outside the colour range: a few extremes would darken the rest."""
 MOST_SCANNED = 1 << 19
-"""Values, about, from which the colours of a map are chosen."""
+"""Approximate number of values that are sampled to choose the colours of a map."""
 TWO_MAPS = "Select two maps of the same size in the list of layers first, with Ctrl and a click."
 COLOURS = {"keys": "#f58231", "window": "#3df0ff", "masked": "#8c8c8c", "pixel": "#ffffff"}
 """Colour of each outline."""
@@ -69,7 +69,7 @@ def show_map(viewer: ViewerModel, made: AttentionMap, photo: LayerPhoto) -> None
 
 
 def show_difference(viewer: ViewerModel) -> None:
-    """Show the upper of two selected maps less the lower one, alone. Raises `AttentionError`."""
+    """Show the upper of two selected maps minus the lower one. Raises `AttentionError`."""
     selected = [layer for layer in map_layers(viewer) if layer in viewer.layers.selection]
     if len(selected) != 2 or selected[0].data.shape != selected[1].data.shape:
         raise AttentionError(TWO_MAPS)
@@ -82,12 +82,12 @@ def show_difference(viewer: ViewerModel) -> None:
 
 
 def _bring_forward(viewer: ViewerModel, layer: Image) -> None:
-    """Show the map *layer* alone, above all others, from its first channel on."""
+    """Show only the map *layer*, above all others, at its first channel."""
     put_on_top(viewer, layer)
     show_alone(viewer, layer)
     if layer.ndim == 3:
         viewer.dims.set_point(viewer.dims.ndim - 3, 0)
-    # napari scrolls its list of layers to the one that is selected.
+    # napari scrolls its list of layers to the selected one.
     viewer.layers.selection.active = layer
 
 
@@ -99,10 +99,10 @@ def show_alone(viewer: ViewerModel, layer: Image) -> None:
 
 
 def put_map(viewer: ViewerModel, made: AttentionMap, photo: LayerPhoto, head: str = "") -> Image:
-    """Put a map of *photo*, perhaps of one *head*, into the layer of its kind, and return that.
+    """Put a map of *photo*, or of one *head*, into the layer of its kind, and return the layer.
 
-    A layer that is there already keeps the colours and the opacity that the user has set. All
-    layers of a kind get the same contrast limits, the widest that one of them needs.
+    An existing layer keeps the user's colours and opacity. All layers of a kind share the widest
+    contrast limits that any of them needs.
     """
     of = f" of {made.selection.block}" if made.overlay == FEATURES.name else head
     name = f"{DESCRIPTIONS[made.overlay].title}{of}: {photo.name}{photo.region_label}"
@@ -119,7 +119,7 @@ def _named(viewer: ViewerModel, name: str) -> list[Image]:
 
 
 def _put(viewer: ViewerModel, made: AttentionMap, name: str, place: dict[str, Any]) -> Image:
-    """Put a map into the layer of this *name*."""
+    """Put a map into the layer called *name*, which is added if there is none."""
     # Short enough for a colour bar; a map without a unit has its title there.
     unit, *_ = made.unit.replace(",", ";").split(";")
     metadata = {
@@ -157,12 +157,12 @@ def _put(viewer: ViewerModel, made: AttentionMap, name: str, place: dict[str, An
 
 
 def limits(made: AttentionMap) -> tuple[float, float]:
-    """Choose the range of the colours: around zero for a signed map, else from zero."""
+    """Choose the colour range: symmetric about zero for a signed map, otherwise from zero."""
     step = max(math.isqrt(made.values.size // MOST_SCANNED), 1)
     scanned = made.values[..., ::step, ::step]
     finite = scanned[np.isfinite(scanned)]
     magnitude = np.abs(finite) if finite.size else np.ones(1)
-    # A map of zeros would have limits without a width.
+    # A map of zeros needs a range of some width, too.
     high = float(np.percentile(magnitude, 100 - CLIPPED)) or 1.0
     return (-high if DESCRIPTIONS[made.overlay].is_signed else 0.0, high)
 
@@ -183,7 +183,7 @@ def map_of(layer: Image) -> AttentionMap:
 
 
 def summary(made: AttentionMap, record: AttentionRecord) -> str:
-    """Say in a sentence what a finished map of the run of *record* shows."""
+    """Describe in one sentence a finished map of the run *record*."""
     description = DESCRIPTIONS[made.overlay]
     chosen = made.selection
     if chosen.block in record.shapes:
@@ -194,7 +194,7 @@ def summary(made: AttentionMap, record: AttentionRecord) -> str:
         return (
             f"{description.title}, {of_head}: {made.values.mean():.2g} in the mean of all pixels."
         )
-    # A map that depends on no channel is one of the whole block.
+    # A map that depends on no channel describes the whole block.
     where = chosen if getattr(description, "uses", "") else chosen.block
     what = f"{description.title}, {where}"
     if made.overlay == "score":
@@ -208,16 +208,16 @@ def summary(made: AttentionMap, record: AttentionRecord) -> str:
 def show_weights(
     viewer: ViewerModel, weights: "PixelWeights", photo: LayerPhoto, shown_head: int
 ) -> AttentionMap:
-    """Show *weights* over their *photo*: a layer for each head, and outlines of its window.
+    """Show *weights* over their *photo*: one layer per head, and outlines of the window.
 
-    One head is seen, whose map is returned.
+    Only the layer of *shown_head* is visible; its map is returned.
     """
     from napari_mst.attention.head_steps import outlines  # imports torch
 
     maps = weights.maps(photo.corner)
     layers = [put_map(viewer, made, photo, f", head {made.selection.head}") for made in maps]
     for layer in map_layers(viewer):
-        # A block that was clicked before may have had more heads.
+        # The previous block may have had more heads.
         if layer not in layers and map_of(layer).overlay == WEIGHTS.name:
             viewer.layers.remove(layer)
     show_alone(viewer, layers[shown_head])
@@ -229,7 +229,7 @@ def show_weights(
 def show_outlines(
     viewer: ViewerModel, drawn: Sequence["Outline"], photo: LayerPhoto, pitch: int = 1
 ) -> None:
-    """Outline the window of a pixel, its keys and what the mask keeps from it."""
+    """Outline the window of a pixel, its keys, and the pixels that the mask excludes."""
     name = f"Window of a pixel: {photo.name}"
     # Pixels are squares around their centres.
     first = np.array(photo.corner) - 0.5
@@ -256,9 +256,9 @@ def show_outlines(
 
 
 def show_denoised(viewer: ViewerModel, denoised: Photo, source: LayerPhoto) -> None:
-    """Show a denoised photo right above the one that it was, and hide the images on both.
+    """Show a denoised photo directly above its original, and hide the images above both.
 
-    It is a photo like any other: it can be reconstructed, saved and compared.
+    The new layer is a photo like any other: it can be reconstructed, saved and compared.
     """
     pixels, arguments, _ = photo_layer(denoised, f"{source.name} {DENOISED}", source.placement)
     name = arguments["name"]

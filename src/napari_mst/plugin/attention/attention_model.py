@@ -1,9 +1,9 @@
-"""The state of the attention dock, without Qt, and orders for its jobs.
+"""The state of the attention dock, without Qt, and the requests for its jobs.
 
-The dock forwards clicks to an `AttentionModel` and draws what it says; a script uses it alone. The
-photo that was looked at last is kept ready, so it is read and denoised only once. A function
-that orders reads the state and changes nothing. It raises `AttentionError` with a sentence for the
-person where there is nothing to order. The jobs run on their own thread.
+The dock forwards clicks to an `AttentionModel` and draws its state; a script can use the model
+alone. The last photo stays prepared, so it is read and denoised only once. The functions that make
+requests only read the state. They raise `AttentionError`, with a sentence for the user, where
+nothing can be requested. Jobs run on another thread.
 """
 
 import zlib
@@ -36,14 +36,14 @@ from napari_mst.plugin.reconstruct.requests import chosen_photo, references_in, 
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 
 Shares = dict[str, tuple[float, ...]]
-"""The effect of each head of each block, by that of all heads."""
+"""Effect of each head, by block, as a share of the effect of all heads."""
 
 PHOTO_IS_GONE = "The photo of this run is no longer in the viewer. Open it and record it again."
 NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."
 
 
 def least_even(record: AttentionRecord) -> tuple[str, int]:
-    """The block and head whose weights differ most from equal ones; the first if none has any."""
+    """Return the block and head with the least uniform weights; the first if none has a matrix."""
     shares = {
         (name, head): entropy.mean() / np.log2(len(entropy))
         for name, block in record.blocks.items()
@@ -61,7 +61,7 @@ class RecordedHead(NamedTuple):
 
     @property
     def matrices(self) -> BlockAttention | None:
-        """The matrices of all heads of the block; None if pixels attend to pixels in it."""
+        """The matrices of all heads of the block; None for attention between pixels."""
         return self.recording.record.blocks.get(self.block)
 
     @property
@@ -71,26 +71,25 @@ class RecordedHead(NamedTuple):
 
     @property
     def between_pixels(self) -> PixelBlock | None:
-        """The block, if pixels attend to pixels in it."""
+        """The block, if its attention is between pixels."""
         return self.recording.record.pixel_blocks.get(self.block)
 
     @property
     def channels(self) -> int:
-        """Number of channels of a head: the side of its matrix, if it has one."""
+        """Number of channels of a head, which is the side length of its matrix."""
         channels, heads = self.recording.record.shapes[self.block]
         return channels // heads
 
     @property
     def title(self) -> str:
-        """Its name for people: "stage 1, encoder 62, head 1 of 2"."""
+        """Display name, such as "stage 1, encoder 62, head 1 of 2"."""
         return head_title(self.recording.record, self.block, self.head)
 
 
 class AttentionModel:
-    """The chosen head and channels, the head that is compared, and the steps that were made.
+    """The chosen head and channels, the head to compare with, and the computed steps.
 
-    `head_changed` and `channels_changed` are emitted when the choice changes; change it with the
-    methods.
+    `head_changed` and `channels_changed` announce another choice. Use the methods to change it.
     """
 
     head_changed = Signal()
@@ -103,13 +102,13 @@ class AttentionModel:
         self.key: int | None = 0
         self.query: int | None = 0
         self._ready: tuple[Any, Ready] | None = None
-        # The steps of the chosen head, once they were computed.
+        # The steps of the chosen head, once they are computed.
         self.steps: AttentionSteps | None = None
         self._shares = WeakKeyDictionary[Recording, Shares]()
 
     @property
     def shares(self) -> Shares:
-        """The effects of the heads of the chosen run; empty until they were computed."""
+        """The effects of the heads of the chosen run; empty until they are computed."""
         return {} if self.head is None else self._shares.get(self.head.recording, {})
 
     @property
@@ -125,14 +124,14 @@ class AttentionModel:
         return Selection(self.chosen.block, self.chosen.head, self.key, self.query)
 
     def follow(self, workspace: Workspace) -> None:
-        """Look at the newest run of *workspace*, now and later, and forget what it forgets."""
+        """Choose the newest run of *workspace*, now and later, and drop the runs that it drops."""
         for recording in workspace.recordings[-1:]:
             self.choose_run(recording)
         workspace.recorded.connect(self.choose_run)
         workspace.forgotten.connect(lambda: self.forget(workspace.recordings))
 
     def choose_run(self, recording: Recording) -> None:
-        """Look at *recording*: at the same head as before, or the one whose weights say most."""
+        """Choose *recording*: the same head as before, else the one with the least even weights."""
         shapes = recording.record.shapes
         head = RecordedHead(recording, *least_even(recording.record))
         if self.head is not None:
@@ -142,7 +141,7 @@ class AttentionModel:
         self._set_head(head)
 
     def choose(self, block: str, head: int) -> None:
-        """Look at another head of the chosen run."""
+        """Choose another head of the chosen run."""
         self._set_head(RecordedHead(self.chosen.recording, block, head))
 
     def choose_channels(self, key: int | None, query: int | None) -> None:
@@ -152,17 +151,17 @@ class AttentionModel:
         self.channels_changed.emit()
 
     def click(self, key: int, query: int) -> None:
-        """Choose the channels of a cell that is clicked; the second click on it chooses all."""
+        """Choose the channels of a clicked cell; a second click on it chooses all channels."""
         is_chosen = (self.key, self.query) == (key, query)
         self.choose_channels(*((None, None) if is_chosen else (key, query)))
 
     def compare(self, is_on: bool) -> None:
-        """Keep the chosen head beside the heads that are chosen next, or stop keeping it."""
+        """Keep the chosen head to compare it with the heads chosen next, or drop it."""
         self.compared = self.head if is_on else None
         self.head_changed.emit()
 
     def keep_steps(self, head: RecordedHead, steps: AttentionSteps) -> None:
-        """Keep the *steps* of *head*, if it is still the chosen one."""
+        """Keep the *steps* of *head*, if it is still chosen."""
         if head == self.head:
             self.steps = steps
             self.channels_changed.emit()
@@ -174,7 +173,7 @@ class AttentionModel:
 
     def _set_head(self, head: RecordedHead) -> None:
         self.head, self.steps = head, None
-        # Blocks differ in their channels: a channel that this one lacks becomes its last.
+        # Blocks have different numbers of channels: a number beyond the last becomes the last.
         self.key = None if self.key is None else min(self.key, head.channels - 1)
         self.query = None if self.query is None else min(self.query, head.channels - 1)
         self.head_changed.emit()
@@ -189,20 +188,20 @@ class AttentionModel:
             self.head_changed.emit()
 
     def forget_photo(self) -> None:
-        """Let go of the photo that was looked at last."""
+        """Release the prepared photo."""
         self._ready = None
 
     def ready(
         self, request: Request, reports: Reports, record: AttentionRecord | None = None
     ) -> "Ready":
-        """Make the photo of *request* ready, unless it is; jobs call it one after the other.
+        """Return the prepared photo of *request*. Jobs call this one after the other.
 
-        A photo that has other values by now, or is to be run otherwise, is made ready again. With
-        the *record* of a run, its photo must be the one that was recorded: else `AttentionError`.
+        A photo is prepared again when its values or its settings have changed. `AttentionError` is
+        raised if it is no longer the photo of *record*.
         """
         key = fingerprint(request)
         if self._ready is None or self._ready[0] != key:
-            # What was kept makes room before the next photo is read.
+            # Free the memory of the previous photo before the next one is read.
             self.forget_photo()
             self._ready = key, Ready(request, reports)
         ready = self._ready[1]
@@ -216,15 +215,15 @@ class AttentionModel:
 
 
 class Ready:
-    """A photo that was read, and the explorers of its network, each made when it is asked for.
+    """A photo in memory, and the explorers of its network, each made on first use.
 
-    A network that lacks what an explorer looks at is refused then, with an `AttentionError`.
+    An explorer raises `AttentionError` if the network lacks the attention that it explores.
     """
 
     def __init__(self, request: Request, reports: Reports) -> None:
         self.photo = request.read()
         reconstructor = request.reconstructor(reports)
-        # torch, which they import, is there once the model is loaded.
+        # These import torch, which loading the model has imported already.
         from napari_mst.attention.explorer import AttentionExplorer
         from napari_mst.attention.pixels import PixelExplorer
         from napari_mst.attention.recorder import pixel_blocks
@@ -237,7 +236,7 @@ class Ready:
 
 
 def fingerprint(request: Request) -> tuple[Any, ...]:
-    """All that decides what is made ready, with a fingerprint of the pixels.
+    """Return a key of everything that the prepared photo depends on, with a checksum of its pixels.
 
     CRC-32 takes a tenth of the time of SHA-256.
     """
@@ -246,18 +245,18 @@ def fingerprint(request: Request) -> tuple[Any, ...]:
     return (request.model, request.options, request.corrections, *pixels)
 
 
-# ------------------------------------------------------------------------ orders
+# ------------------------------------------------------------------------ requests
 
 MakeAttention = Callable[[Ready, Reports], Any]
-"""The work of a job on a photo that is ready."""
+"""The work of a job on a prepared photo."""
 Show = Callable[[ViewerModel, Any, Any], None]
-"""Shows what a job has made of a photo, which comes last."""
+"""Shows the result of a job in a viewer; the last argument is the photo."""
 
 
 def recording_order(
     viewer: ViewerModel, model: AttentionModel, form: ReconstructionForm
 ) -> Request:
-    """Order a recording of the photo that is chosen in *form*, by its model, without its cube.
+    """Request a recording of the photo that is chosen in *form*, with its model, without a cube.
 
     Raises
     ------
@@ -267,7 +266,7 @@ def recording_order(
 
     def record(request: Request, reports: Reports) -> AttentionRecord:
         ready = model.ready(request, reports)
-        # The maps that pixels need are kept on the way; a block of both kinds is recorded as well.
+        # The explorer of pixels also keeps the maps that they need, and records both kinds.
         explorer = ready.pixels() if ready.has_pixels else ready.channels()
         recorded = explorer.reporting_to(reports).record()
         reports.record(recorded)
@@ -278,7 +277,7 @@ def recording_order(
 
 
 def map_order(viewer: ViewerModel, model: AttentionModel, overlay: str) -> Request:
-    """Order a map, by its name in `DESCRIPTIONS`, of the chosen head over the photo of its run."""
+    """Request the map *overlay*, a name in `DESCRIPTIONS`, of the chosen head on its photo."""
     selection = model.selection
 
     def make(ready: Ready, reports: Reports) -> AttentionMap:
@@ -290,7 +289,7 @@ def map_order(viewer: ViewerModel, model: AttentionModel, overlay: str) -> Reque
 
 
 def features_order(viewer: ViewerModel, model: AttentionModel, layer: str) -> Request:
-    """Order all maps of a *layer* of the network over the photo of the chosen run."""
+    """Request all maps of a *layer* of the network for the photo of the chosen run."""
     return order_of_run(
         viewer,
         model,
@@ -300,7 +299,7 @@ def features_order(viewer: ViewerModel, model: AttentionModel, layer: str) -> Re
 
 
 def shares_order(viewer: ViewerModel, model: AttentionModel) -> Request:
-    """Order the effects of all heads on the photo of the chosen run."""
+    """Request the effects of all heads on the photo of the chosen run."""
     recording = model.chosen.recording
     return order_of_run(
         viewer,
@@ -311,7 +310,7 @@ def shares_order(viewer: ViewerModel, model: AttentionModel) -> Request:
 
 
 def steps_order(viewer: ViewerModel, model: AttentionModel) -> Request:
-    """Order the steps of the chosen head on the photo of its run."""
+    """Request the steps of the chosen head on the photo of its run."""
     head = model.chosen
     return order_of_run(
         viewer,
@@ -324,7 +323,7 @@ def steps_order(viewer: ViewerModel, model: AttentionModel) -> Request:
 def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
     """Freeze the photo of *recording*. Raises `AttentionError` if it has left the viewer."""
     photo = recording.reference()
-    # A layer that was removed lives on until it is collected.
+    # A removed layer lives on until it is garbage-collected.
     if photo is None or photo.layer() not in viewer.layers:
         raise AttentionError(PHOTO_IS_GONE)
     return photo
@@ -333,7 +332,7 @@ def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
 def order_of_run(
     viewer: ViewerModel, model: AttentionModel, make: MakeAttention, show: Show
 ) -> Request:
-    """Order a job on the photo of the chosen run, run as it was run then."""
+    """Request a job on the photo of the chosen run, with the settings of that run."""
     recording = model.chosen.recording
 
     def work(request: Request, reports: Reports) -> Any:

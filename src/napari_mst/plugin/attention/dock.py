@@ -1,7 +1,7 @@
 """The dock "Attention": which channels attend to which, in every block and at every pixel.
 
 Its state is an `AttentionModel`. The dock forwards clicks to it and to the workspace, and draws
-what they say.
+their state.
 """
 
 from collections.abc import Callable
@@ -92,14 +92,14 @@ HELP_HINT = "Read about attention in the documentation, with its formulas, in yo
 
 
 def new_attention_model(viewer: ViewerModel) -> AttentionModel:
-    """Make what the attention docks of *viewer* share; it looks at the newest run."""
+    """Make the model that the attention docks of *viewer* share; it follows the newest run."""
     model = AttentionModel()
     model.follow(workspace_of(viewer))
     return model
 
 
 def new_form_of_attention(viewer: ViewerModel) -> ReconstructionForm:
-    """Make the form of the dock: what is chosen in it leaves the page Photo as it is."""
+    """Make the dock's own form, whose choices do not affect the page Photo."""
     return new_form(viewer)
 
 
@@ -233,7 +233,7 @@ class AttentionDock(Dock):
     # ------------------------------------------------------------------------ what the user does
 
     def start(self, order: Callable[..., Request], *arguments: Any) -> bool:
-        """Start the job of *order*, or show the user why there is none; False then."""
+        """Start the job of *order*. If there is none, show the reason and return False."""
         try:
             return self.workspace.run(order(self.viewer, self.model, *arguments))
         except NapariMstError as error:
@@ -248,7 +248,7 @@ class AttentionDock(Dock):
         self.subtract() if name == DIFFERENCE.name else self.start(map_order, name)
 
     def save_figure(self, path: str) -> None:
-        """Save the pictures of the page that is shown as `.png` or `.svg`.
+        """Save the pictures of the current page as `.png` or `.svg`.
 
         Raises
         ------
@@ -270,7 +270,7 @@ class AttentionDock(Dock):
             self._say(plain(error))
 
     def save(self, path: str) -> None:
-        """Save the chosen run, by the suffix of *path*; an existing file is replaced.
+        """Save the chosen run in the format that *path* ends with; an existing file is replaced.
 
         `.npz` holds the matrices of the run and the maps of its photo in the viewer, `.csv` the
         matrices alone.
@@ -323,7 +323,7 @@ class AttentionDock(Dock):
         self.probe.begin()
 
     def _on_photo(self) -> None:
-        """Free the photo that was made ready, and look at the one that is chosen now."""
+        """Release the prepared photo, and probe the one that is chosen now."""
         self.model.forget_photo()
         self._choose_kind()
 
@@ -338,11 +338,11 @@ class AttentionDock(Dock):
                     self.runs.setCurrentIndex(number)
 
     def _draw_head(self) -> None:
-        """Draw the chosen head, and the one that it is compared with."""
+        """Draw the chosen head and the head to compare with."""
         head = self.model.head
         self.pixel.draw_head(head)
         if head is None:
-            # What is drawn must not keep the run that was let go.
+            # The drawings must not keep a released run alive.
             self.schematic.forget()
             self.matrices.forget()
             self.steps.draw([])
@@ -373,11 +373,11 @@ class AttentionDock(Dock):
             self.maps.show_picture(made.overlay, self.viewer.layers.selection.active)
             self._say(summary(made, self.model.chosen.recording.record))
         elif isinstance(made, PhotoPatches):
-            # The page of the pixel says what there is to say.
+            # The page Pixel has its own sentence.
             self._say("")
 
     def _show_state(self, state: JobState) -> None:
-        """Show how far the job is, and enable the buttons that can be used now."""
+        """Show the progress of the job, and enable the buttons that can be used now."""
         head = self.model.head
         has_run = head is not None
         has_matrices = head is not None and head.matrices is not None
@@ -396,22 +396,22 @@ class AttentionDock(Dock):
         self._say(self._sentence(state))
 
     def _open_pages(self, *, has_run: bool) -> None:
-        """Show the pages of a run, or the form: without a run, only pixels can be looked at."""
-        # The pictures need the room of the form, once there are some.
+        """Show the pages of a run. Without a run, show the form and the page Pixel alone."""
+        # Once there are pictures, they need the room of the form.
         self.form_fold.button.setChecked(not has_run)
         for page in range(self.tabs.count() - 1):
             self.tabs.setTabVisible(page, has_run)
         self.tabs.setCurrentIndex(0 if has_run else self.tabs.count() - 1)
 
     def _say(self, text: str) -> None:
-        """Show the first line of *text*; the others are its tooltip."""
+        """Show the first line of *text*; the other lines become its tooltip."""
         sentence, _, details = text.partition("\n")
         self.text.setText(sentence)
         self.text.setToolTip(details)
         self.text.setVisible(bool(text))
 
     def _sentence(self, state: JobState) -> str:
-        """Choose what the dock says: the job's own sentence, or what to do first."""
+        """Return the sentence to show: the job's own, or what to do first."""
         # How a job ended is old news once its photo has left the viewer.
         is_news = bool(self.form.photos) or not state.is_idle
         if state.text and not state.is_of_photo and is_news:

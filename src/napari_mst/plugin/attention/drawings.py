@@ -40,8 +40,7 @@ STEPS = {
         "row <i>i</i> of <i>A V</i>: <i>V</i> weighted by row <i>i</i> of <i>A</i>",
     ),
 }
-"""The steps in the order of the formulas: a caption, which ends with the size of all of it, and the
-formula."""
+"""The steps in the order of the formulas: a caption, which ends with the size, and the formula."""
 DECIDED = "What it decided"
 STORY = {
     "What the block saw": "{channels} maps of learnt features, which earlier layers made of the "
@@ -59,21 +58,21 @@ STORY = {
 }
 """The six pictures of the story of a head: a title, and two sentences."""
 LETTERS = 30
-"""Letters of a line of the story that fit beside another."""
+"""Letters in a line of the story, so that two pictures fit side by side."""
 MATRICES = ("L", "A")
-"""The pictures that are matrices of channels, where a cell can be clicked."""
+"""Pictures of channel matrices, whose cells can be clicked."""
 UNSIGNED = ("X",)
-"""The pictures whose numbers are 0 or more."""
+"""Pictures of values that are never negative."""
 NAME = 22
-"""Letters of a run's name that fit above a matrix beside another."""
+"""Letters of a run's name that fit above a matrix when two stand side by side."""
 CLIPPED = 0.5
-"""Per cent of the pixels that lie beyond the colours: a few extremes would pale all others."""
+"""Per cent of the pixels outside the colour range, so that a few extremes do not pale the rest."""
 
 OCTAVES = 2.0
-"""A weight of two octaves above equal weights, four times as much, is in the last colour."""
+"""Weights two octaves above equal weights, four times as large, get the last colour."""
 
 CellRange = tuple[int, int, int, int]
-"""Column and row of the first cell, and how many columns and rows there are."""
+"""Column and row of the first cell, number of columns, and number of rows."""
 
 
 class Drawing(NamedTuple):
@@ -82,11 +81,11 @@ class Drawing(NamedTuple):
     Attributes
     ----------
     limits
-        The values of the first and the last colour; a negative first one asks for two colours.
+        The values of the first and the last colour; a negative first value selects signed colours.
     tip
         The tooltip, such as a formula.
     framed
-        The cells to put a frame around: the first column and row, and how many there are of each.
+        The cells to put a frame around.
     is_matrix
         True if a click chooses a cell.
     """
@@ -100,7 +99,7 @@ class Drawing(NamedTuple):
 
 
 def window_pictures(photo: Array, made: AttentionMap) -> list[Drawing]:
-    """Draw the pixels of *photo* under the weights of *made*, and these; the pixel is framed."""
+    """Draw the part of *photo* under the weights of *made*, and the weights; frame the pixel."""
     most = 1.0 if photo.dtype.kind == "f" else float(np.iinfo(photo.dtype).max)
     high, pitch = float(made.values.max()), made.pitch
     row, column = np.subtract(made.pixel or made.corner, made.corner).tolist()
@@ -114,7 +113,7 @@ def window_pictures(photo: Array, made: AttentionMap) -> list[Drawing]:
 
 
 def six_pictures(six: "SideBySide") -> Iterator[Drawing]:
-    """Draw all attentions of a pixel, which is framed, and what makes tokens."""
+    """Draw all attentions of a pixel, with a frame around it where they are between pixels."""
     row, column = six.place
     pixel = (column, row, 1, 1)
     for number, (title, equation, lines, image) in enumerate(six.pictures):
@@ -160,7 +159,7 @@ def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Draw
 
 
 def story_pictures(steps: AttentionSteps, key: int) -> Iterator[Drawing]:
-    """Tell in six pictures what a head does for its output channel i = *key*, the way it goes."""
+    """Show in six pictures, in order, what a head does for its output channel i = *key*."""
     logits, attention = steps.matrices.logits[0], steps.matrices.attention[0]
     depth = len(logits)
     partner = int(attention[key].argmax())
@@ -178,7 +177,7 @@ def story_pictures(steps: AttentionSteps, key: int) -> Iterator[Drawing]:
         "times": attention[key, partner] * depth,
         "change": float(np.linalg.norm(changed)) / size if size else 0.0,
     }
-    # Both outputs have one scale, so that a small change looks small.
+    # Both outputs share one scale, so that a small change looks small.
     high = _high(mixed)
     pictures: list[tuple[Floats, float]] = [
         (steps.features, _high(steps.features)),
@@ -212,7 +211,7 @@ def matrix_pictures(
 ) -> Iterator[Drawing]:
     """Draw the matrices of *heads*, with key channels i down and queries j across.
 
-    The chosen cell is framed; a whole row or column where the other channel is None.
+    The chosen cell is framed, or a whole row or column where one channel is None.
     """
     for chosen in heads:
         depth = chosen.channels
@@ -234,10 +233,10 @@ def rollout_pictures(chosen: RecordedHead) -> Iterator[Drawing]:
 
 
 def beside_equal(weights: Floats) -> Floats:
-    """Return how much larger *weights* (n, d) of rows that add up to 1 are than equal ones, 1 / d.
+    """Compare *weights* (n, d), whose rows add up to 1, with equal weights of 1 / d, in octaves.
 
-    In octaves: 1 is twice as much, -1 half. On this scale equal weights have one colour for every
-    head, and small differences between them stay pale.
+    1 is twice as large, -1 half as large. On this scale equal weights have the same colour in every
+    head, and small differences stay pale.
     """
     with np.errstate(divide="ignore"):
         octaves = np.log2(weights * weights.shape[-1])

@@ -1,4 +1,4 @@
-"""The list of the maps of attention: the picture of each that was made, else its colours."""
+"""The list of attention maps, each with its picture, or with its colours until it is made."""
 
 from typing import Any
 
@@ -18,13 +18,13 @@ DIFFERENCE_HINT = (
     "They may be of two models, two photos of the same size, two heads or two parts."
 )
 FIRST = "attention"
-"""The map that is listed first: what all heads of a block add to its features."""
+"""The first map of the list: the contribution of all heads of a block to its features."""
 SIDE = 32
 """Pixels of the picture of a map."""
 
 
 def _colours(is_signed: bool) -> QIcon:
-    """Draw what stands for a map before it is made: its colours, from the least to the most."""
+    """Draw the icon of a map that is not made yet: its colours, from low to high."""
     steps = np.linspace(0, 1, SIDE)
     colours = ensure_colormap(SIGNED if is_signed else UNSIGNED).map(steps)
     pixels = np.broadcast_to(np.rint(colours * 255).astype(np.uint8), (SIDE, SIDE, 4))
@@ -36,12 +36,12 @@ def _icon(pixels: Array) -> QIcon:
     pixels = np.ascontiguousarray(pixels)
     height, width = pixels.shape[:2]
     image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
-    # The pixmap is a copy: the image has no pixels of its own.
+    # The image borrows the pixels of the array.
     return QIcon(QPixmap.fromImage(image.copy()))
 
 
 class MapList(QListWidget):
-    """Lists the maps; `chosen` carries the name of one that is clicked, which makes it."""
+    """Lists the maps. A click emits `chosen` with the name of the map to make."""
 
     chosen = Signal(str)
 
@@ -61,7 +61,7 @@ class MapList(QListWidget):
         self.itemClicked.connect(self._on_clicked)
 
     def enable(self, is_idle: bool, has_matrices: bool) -> None:
-        """Have what can be made now be chosen, and show the rest in grey."""
+        """Enable the maps that can be made now, and show the others in grey."""
         for name, item in self.rows.items():
             is_for_all = name in (EFFECT.name, DIFFERENCE.name)
             can_be = name == DIFFERENCE.name or (is_idle and (has_matrices or is_for_all))
@@ -69,7 +69,7 @@ class MapList(QListWidget):
             item.setFlags(Qt.ItemFlag.ItemIsEnabled if can_be else off)
 
     def show_picture(self, name: str, layer: Any) -> None:
-        """Show the map *name* as napari's list shows its *layer*."""
+        """Show the thumbnail of *layer* beside the map *name*."""
         if name not in self.rows or not isinstance(layer, Image):
             return
         self.rows[name].setIcon(_icon(layer.thumbnail))

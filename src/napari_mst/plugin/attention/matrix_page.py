@@ -29,12 +29,12 @@ COLORMAP = "inferno"
 SIGNED = "CET-D1A"
 """Blue, white, red."""
 ON_DARK, ON_WHITE = "#3df0ff", "#00b7c7"
-"""Frames of a cell: in colours that begin with black, and around white."""
+"""Frame of a cell on colours that start at black, and on colours around white."""
 ENLARGE = "A double click shows it alone, another one all again."
 WIDE = 900
-"""Pixels; pictures on a wider page, as that of a lecture, stand in threes below larger titles."""
+"""Page width in pixels above which pictures stand in threes below larger titles, for a lecture."""
 STOPS = 9
-"""Colours that the bar of a scale is made of."""
+"""Number of colours in the scale bar."""
 
 
 class Picture:
@@ -51,13 +51,13 @@ class Picture:
         view.addItem(self.frame, ignoreBounds=True)
 
     def draw(self, drawn: Drawing, colour: str) -> None:
-        """Draw a picture, its title in a *colour*."""
+        """Draw a picture, with its title in *colour*."""
         self.drawn = drawn
         self.title.setText(drawn.title, color=colour)
-        self.title.setMinimumWidth(0)  # else the text sets the width of the picture
+        self.title.setMinimumWidth(0)  # otherwise the text sets the width of the picture
         for part in (self.title, self.view):
             part.setToolTip("<br>".join(filter(None, [drawn.tip, ENLARGE])))
-        # Else a picture of equal weights, which is white, is not seen on a light theme.
+        # A picture of equal weights, which is white, would vanish on a light theme.
         self.image.setBorder(colour)
         is_signed = drawn.limits[0] < 0
         self.image.setColorMap(pg.colormap.get(SIGNED if is_signed else COLORMAP))
@@ -80,7 +80,7 @@ class Picture:
 
 
 def scale_bar() -> QWidget:
-    """Make the bar of the colours of a matrix, which are the same for every matrix."""
+    """Make the colour bar that all matrices share."""
     colours = pg.colormap.get(SIGNED).getLookupTable(0, 1, STOPS)
     stops = (
         f"stop:{at / (STOPS - 1):.3f} rgb({red}, {green}, {blue})"
@@ -100,12 +100,12 @@ def scale_bar() -> QWidget:
 
 
 class Pictures(Chart):
-    """Pictures in rows of two or three, each of them *lowest* pixels high at least.
+    """Pictures in rows of two or three, each at least *lowest* pixels high.
 
-    A double click on one shows it alone, as large as there is room; another shows all again.
+    A double click enlarges a picture to the whole page; a second one shows all pictures again.
 
-    `clicked` and `hovered` carry row and column of a cell of a matrix; `hovered` carries None when
-    the mouse has left it.
+    `clicked` and `hovered` carry the row and column of a matrix cell. `hovered` carries None when
+    the mouse leaves the matrix.
     """
 
     clicked = Signal(int, int)
@@ -124,7 +124,7 @@ class Pictures(Chart):
         self.scene().sigMouseMoved.connect(self._on_move)
 
     def draw(self, every: Sequence[Drawing]) -> None:
-        """Draw *every* picture, in the place of those before; one that is alone stays so."""
+        """Replace the pictures by *every*; an enlarged picture stays enlarged."""
         self._every = every
         if self._alone is not None and self._alone < len(every):
             every = every[self._alone :][:1]
@@ -150,7 +150,7 @@ class Pictures(Chart):
         self.setMinimumHeight(self._lowest * math.ceil(count / columns))
         look = {"enableMouse": False, "enableMenu": False, "invertY": True, "lockAspect": True}
         for column in range(3):
-            # All columns are equally wide, with titles of any length.
+            # Columns are equally wide whatever the length of their titles.
             self.ci.layout.setColumnStretchFactor(column, int(column < min(columns, count)))
             self.ci.layout.setColumnPreferredWidth(column, 1)
         for number in range(count):
@@ -160,9 +160,9 @@ class Pictures(Chart):
             self.pictures.append(Picture(title, view))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Qt calls this when the page gets another size."""
+        """Qt calls this when the page is resized."""
         super().resizeEvent(event)
-        # pyqtgraph calls it before all is made.
+        # pyqtgraph calls this before `__init__` is done.
         if hasattr(self, "_is_wide") and self._is_wide != (self.width() > WIDE):
             self._is_wide = not self._is_wide
             self._make_room(len(self.pictures))
@@ -182,7 +182,7 @@ class Pictures(Chart):
 
     def _on_click(self, event: MouseClickEvent) -> None:
         if event.double():
-            # The first of both clicks has chosen a cell.
+            # The first of the two clicks has chosen a cell already.
             here = [
                 number
                 for number, picture in enumerate(self.pictures)
@@ -222,7 +222,7 @@ BETWEEN_PIXELS = (
 
 
 class MatrixPage(QWidget):
-    """The matrix of a head, another beside it to compare, and the values under the mouse."""
+    """The matrix of a head, a second one to compare with, and the values under the mouse."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -256,7 +256,7 @@ class MatrixPage(QWidget):
         self._show_values(None)
 
     def forget(self) -> None:
-        """Let go of the heads."""
+        """Release the heads."""
         self._heads = []
         self._draw()
 
@@ -267,7 +267,7 @@ class MatrixPage(QWidget):
         self.plot.draw(pictures)
 
     def _show_values(self, cell: tuple[int, int] | None) -> None:
-        """Write the values at *cell*, or at the chosen channels, of every matrix that is shown."""
+        """Write the values of every matrix on the page at *cell*, or at the chosen channels."""
         key, query = cell or self._cell
         lines = [ALL_CHANNELS]
         if key is not None and query is not None:
@@ -284,7 +284,7 @@ def _uniformity(head: RecordedHead) -> str:
 
 
 def _values(chosen: RecordedHead, key: int, query: int) -> str:
-    """One line on a cell of a matrix; a channel that the matrix lacks becomes its last."""
+    """Describe a cell of a matrix in one line; a channel beyond the last becomes the last."""
     i, j = min(key, chosen.channels - 1), min(query, chosen.channels - 1)
     matrices = chosen.recording.record[chosen.block]
     attention = chosen.weights

@@ -36,7 +36,7 @@ NO_PARENT = QModelIndex()
 
 
 class StepModel(QAbstractTableModel):
-    """The numbers of one matrix, with the row and column of the photo of each pixel."""
+    """The numbers of one matrix, whose pixels are labelled with their row and column."""
 
     def __init__(self, step: "MatrixStep") -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class StepModel(QAbstractTableModel):
         return 0 if parent.isValid() else self._step.values.shape[1]
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Qt asks for this: five digits to read, all of them in the tooltip."""
+        """Qt asks for this: five digits in the cell, all digits in the tooltip."""
         value = float(self._step.values[index.row(), index.column()])
         if role == Qt.ItemDataRole.DisplayRole:
             return f"{value:.5g}"
@@ -87,7 +87,7 @@ class NumbersView(QWidget):
         self.about = Paragraph()
         fill(QVBoxLayout(self), self.steps, self.table, self.about, stretched=self.table)
         self.steps.currentIndexChanged.connect(self._draw)
-        # Widths follow the first rows: to look at all of a large matrix would take seconds.
+        # Widths follow the first rows: measuring all of a large matrix would take seconds.
         self.table.horizontalHeader().setResizeContentsPrecision(MEASURED_ROWS)
         self.table.setAccessibleName("Numbers of the matrix")
 
@@ -105,7 +105,7 @@ class NumbersView(QWidget):
 
     def _draw(self) -> None:
         step = self._of.steps[self.steps.currentIndex()]
-        self._model = StepModel(step)  # Qt does not keep it
+        self._model = StepModel(step)  # Qt holds no reference to it
         self.table.setModel(self._model)
         self.table.resizeColumnsToContents()
         self.about.setText(step.about)
@@ -131,7 +131,7 @@ NO_PIXELS = (
 )
 MOST_H = 100.0
 LETTERS = 8
-"""Width of a list in letters, at least; else a long entry would widen the dock."""
+"""Least width of a list in letters. A long entry would widen the dock otherwise."""
 KINDS = {
     NETWORK: (
         "block of the network",
@@ -150,11 +150,11 @@ KINDS = {
         "with the weights of non-local means, in all its numbers.",
     ),
 }
-"""Kind of attention -> its title, and how to look at it."""
+"""Title and instructions of each kind of attention."""
 
 
 class PixelPage(QWidget):
-    """Chooses by what pixels are compared, and shows what was found."""
+    """Chooses how pixels are compared, and shows the result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class PixelPage(QWidget):
             layout.setStretchFactor(part, 1)
         # Takes the room of both while there is nothing to show.
         layout.addStretch(0)
-        # Without a run, only the photo can be looked at.
+        # Without a run, there is only the photo to examine.
         self.by.setCurrentIndex(self.by.findData(SIX))
         self.by.currentIndexChanged.connect(self._draw)
         self.show_view(PixelView())
@@ -201,11 +201,11 @@ class PixelPage(QWidget):
 
     @property
     def kind(self) -> str:
-        """The attention that is looked at: a key of `KINDS`."""
+        """The chosen kind of attention, a key of `KINDS`."""
         return str(self.by.currentData())
 
     def draw_head(self, head: RecordedHead | None) -> None:
-        """Say what the chosen block is; one without attention between pixels leaves the filter."""
+        """Describe the block of *head*, and choose the kind of attention that suits it."""
         was_between = self._between
         self._head = head
         if (self._between is None) != (was_between is None):
@@ -214,11 +214,11 @@ class PixelPage(QWidget):
 
     @property
     def _between(self) -> PixelBlock | None:
-        """The chosen block, if pixels attend to pixels in it."""
+        """The chosen block, if its attention is between pixels."""
         return None if self._head is None else self._head.between_pixels
 
     def show_view(self, view: PixelView) -> None:
-        """Show what was found of a pixel."""
+        """Show the attention of a pixel."""
         self.text.setText(view.text)
         self.text.setVisible(bool(view.text))
         self.numbers.setVisible(view.steps is not None)

@@ -1,4 +1,4 @@
-"""Pixels that a person points at, and what they attend to: the mouse, the job, the sentence."""
+"""Finds what a clicked pixel attends to: handles the click, runs the job, words the result."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -50,7 +50,7 @@ NETWORK = "network"
 SINGLE = "single"
 SIX = "six"
 PATCH = 4
-"""Pixels along each side of the patch of a single head; each pixel of it is a token."""
+"""Pixels along each side of the patch of a single head; each pixel is a token."""
 WAITING = "Estimating the noise of the photo ..."
 NOT_BETWEEN_PIXELS = "No pixel has weights in this block. Choose another attention above."
 OUTSIDE = "This is not on the photo. Click a pixel of it."
@@ -58,7 +58,7 @@ OUTSIDE = "This is not on the photo. Click a pixel of it."
 
 @dataclass(frozen=True, eq=False)
 class PhotoPatches:
-    """A photo, and the way in which non-local means compare its patches."""
+    """A photo, and the settings with which non-local means compares its patches."""
 
     photo: Photo
     how: Denoising
@@ -73,16 +73,16 @@ class PixelView(NamedTuple):
 
 
 class PixelProbe(ViewerHelper):
-    """Asks for the weights of the pixel under the mouse while it is on.
+    """Requests the weights of each clicked pixel while it is on.
 
-    A click during a job waits for its end; only the last one counts.
+    A click during a job waits until the job ends; only the last click counts.
 
     Attributes
     ----------
     kind
         `NETWORK`, `SINGLE` or `SIX`.
     h
-        The strength of non-local means in 8-bit codes; None chooses it by the noise of the photo.
+        Strength of non-local means in 8-bit codes; None derives it from the noise of the photo.
     changed
         Emitted with the `PixelView` to show.
     """
@@ -110,7 +110,7 @@ class PixelProbe(ViewerHelper):
         self._position: Position | None = None
 
     def turn(self, is_on: bool) -> None:
-        """Begin to listen to the mouse, or stop."""
+        """Start or stop listening to the mouse."""
         self.is_on = is_on
         if is_on:
             self._mouse.connect()
@@ -119,10 +119,10 @@ class PixelProbe(ViewerHelper):
             self._mouse.disconnect()
 
     def choose(self, kind: str, h: float | None) -> None:
-        """Compare pixels by another attention, or with another strength.
+        """Compare pixels by another kind of attention, or with another strength.
 
-        A pixel that was clicked stays; if both are as they were, another photo was chosen, which
-        has other pixels.
+        A clicked pixel stays. If neither has changed, the photo is another, and the pixel is
+        dropped.
         """
         if (kind, h) == (self.kind, self.h):
             self._position = None
@@ -132,7 +132,7 @@ class PixelProbe(ViewerHelper):
         self._patches = self._pending = None
         self.changed.emit(PixelView())
         if self.is_on or (self._pixel is not None and kind != NETWORK):
-            # What was found by another kind is no longer looked at.
+            # The maps of the previous kind no longer apply.
             hide_maps(self.viewer)
             self._prepare()
             if kind == NETWORK and self._position is not None:
@@ -141,7 +141,7 @@ class PixelProbe(ViewerHelper):
             self.begin()
 
     def begin(self) -> None:
-        """Show six attentions of a pixel by itself, where there is no run to look at."""
+        """Show six attentions of a pixel without a click, where there is no run to show."""
         is_idle = self._pixel is None and self._model.head is None
         if is_idle and self.kind == SIX and self._form.layer is not None:
             self._prepare()
@@ -153,7 +153,7 @@ class PixelProbe(ViewerHelper):
         self._model.forget_photo()
 
     def denoise(self) -> bool:
-        """Denoise the chosen photo as a layer; False if nothing started."""
+        """Denoise the chosen photo into a layer; False if nothing started."""
 
         def denoised(patches: PhotoPatches, reports: Reports) -> Photo:
             reports.say(f"Denoising by non-local means, h = {patches.how.codes:.3g} codes ...")
@@ -175,7 +175,7 @@ class PixelProbe(ViewerHelper):
             self.changed.emit(PixelView(plain(error)))
 
     def on_state(self, state: JobState) -> None:
-        """Start what waits, once no job runs."""
+        """Start the waiting job, once no other job runs."""
         if state.is_idle and self._pending is not None:
             order, self._pending = self._pending, None
             self._start(order)
@@ -187,7 +187,7 @@ class PixelProbe(ViewerHelper):
     # ------------------------------------------------------------------------ by the network
 
     def _order_of_network(self, position: Position) -> Request:
-        """Order what the pixel at *position* attends to in the chosen block."""
+        """Request what the pixel at *position* attends to in the chosen block."""
         head = self._model.chosen
         if head.between_pixels is None:
             raise AttentionError(NOT_BETWEEN_PIXELS)
@@ -199,7 +199,7 @@ class PixelProbe(ViewerHelper):
 
         def make(ready: Ready, reports: Reports) -> "WindowSteps | PixelWeights":
             pixels = ready.pixels().reporting_to(reports)
-            # Of a window that is too large to be read, the weights are all that is shown.
+            # A window too large for all its steps still shows its weights.
             with suppress(AttentionError):
                 return pixels.steps(head.block, head.head, row, column)
             return pixels.weights(head.block, row, column)
@@ -219,7 +219,7 @@ class PixelProbe(ViewerHelper):
     # ------------------------------------------------------------------------ by the photo alone
 
     def _prepare(self) -> None:
-        """Have the noise of the chosen photo estimated, by which its pixels are compared."""
+        """Estimate the noise of the chosen photo, which scales the comparison of its pixels."""
         if self.kind == NETWORK:
             return
         order = self._order_of_photo(lambda patches, _: patches, self._take)
@@ -236,11 +236,11 @@ class PixelProbe(ViewerHelper):
     def _order_of_photo(
         self, make: Callable[[PhotoPatches, Reports], object], show: Show
     ) -> Request | None:
-        """Order what is made of the chosen photo once its noise is known; None without a photo."""
+        """Request a job on the chosen photo and its noise; None without a photo."""
         h = self.h
 
         def work(request: Request, reports: Reports) -> object:
-            # These are computed while the mouse waits, and torch takes seconds to import.
+            # Clicks call these on the main thread: import torch here, which takes seconds.
             import napari_mst.attention.six_attentions  # noqa: F401
 
             reports.say(WAITING)
@@ -258,7 +258,7 @@ class PixelProbe(ViewerHelper):
         return Request(source, "", job=job)
 
     def _take(self, _: ViewerModel, patches: PhotoPatches, photo: LayerPhoto) -> None:
-        # A person may look at another kind by now.
+        # Another kind may have been chosen meanwhile.
         if self.kind != NETWORK:
             self._patches = photo, patches
             noise, h = patches.how.noise.codes, patches.how.codes
@@ -270,7 +270,7 @@ class PixelProbe(ViewerHelper):
                 self._show(self._pixel or self._middle(photo))
 
     def _middle(self, photo: LayerPhoto) -> Pixel:
-        """The pixel of *photo* in the middle of the canvas, or the nearest to it."""
+        """Return the pixel of *photo* nearest to the centre of the canvas."""
         # napari 0.9 has moved the camera to the scene.
         camera = getattr(self.viewer, "scene", self.viewer).camera
         last = np.subtract(photo.shape, 1)
@@ -278,7 +278,7 @@ class PixelProbe(ViewerHelper):
         return row, column
 
     def _show(self, pixel: Pixel) -> None:
-        """Show what *pixel* attends to, by the photo alone, as soon as its noise is known."""
+        """Show what *pixel* attends to, from the photo alone, as soon as its noise is known."""
         self._pixel = pixel
         if self._patches is None:
             return
@@ -297,7 +297,7 @@ class PixelProbe(ViewerHelper):
         return PixelView(six.sentence, None, list(six_pictures(six)))
 
     def _shown_patch(self, photo: LayerPhoto, patches: PhotoPatches, pixel: Pixel) -> PixelView:
-        """Every number of a single head on the patch that begins at the pixel."""
+        """Return all numbers of a single head on the patch that begins at *pixel*."""
         from napari_mst.attention.head_steps import patch_steps
 
         steps = patch_steps(patches.photo, patches.how, pixel, PATCH, "columns")
@@ -339,6 +339,6 @@ def window_of(photo: LayerPhoto, weights: AttentionMap) -> Array:
         np.clip(first + np.arange(count * weights.pitch), 0, side - 1)
         for first, count, side in zip(weights.corner, weights.values.shape, shape, strict=True)
     )
-    # Of a lazy photo, only this part is read.
+    # Only this part of a lazy photo is read.
     near = np.asarray(pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
     return near[np.ix_(rows - rows[0], columns - columns[0])]

@@ -26,7 +26,7 @@ BAR = (
     "qlineargradient(x1: 0, y1: 1, x2: 0, y2: 0, stop: 0 {warning}, stop: {share:.3f} {warning},"
     " stop: {above:.3f} {rest}, stop: 1 {rest})"
 )
-"""Qt's words for a bar that fills a *share* of the height."""
+"""Style sheet of a bar that fills *share* of the height."""
 STYLE = (
     "QToolButton {{ border: 1px solid {secondary}; background: {bar}; min-width: 2px; }}"
     "QToolButton:checked {{ border-color: {text}; border-width: 2px; }}"
@@ -43,10 +43,10 @@ Head = tuple[str, int]
 
 
 class Schematic(QWidget):
-    """The blocks of a network, five a stage, each with the number of its channels.
+    """The blocks of a network, five in each stage, each with its number of channels.
 
-    `chosen` carries the block and the head of a button that is clicked, or reached by the arrow
-    keys. `record` is that whose blocks are shown.
+    `chosen` carries the block and the head of a button that is clicked or reached with the arrow
+    keys. `record` is the run whose blocks are shown.
     """
 
     chosen = Signal(str, int)
@@ -80,7 +80,7 @@ class Schematic(QWidget):
         self._dress()
 
     def forget(self) -> None:
-        """Let go of the record."""
+        """Release the record."""
         self.record, self.shares = AttentionRecord(), {}
         self._build()
 
@@ -102,7 +102,7 @@ class Schematic(QWidget):
             text = f"stage {stage + 1}: {channels}" if is_u_shaped and not part else f"{channels}"
             if not is_u_shaped:
                 self._grid.addWidget(_label(text), 0, column)
-            # The number of both blocks of a level stands between them: a screen is not high.
+            # To save height, the two blocks of a level share one number between them.
             elif (between := len(LEVELS) - 2 * part - 2) > 0:
                 self._grid.addWidget(_label(text), LEVELS[part], column + 1, 1, between)
             elif part == max(LEVELS):
@@ -118,7 +118,7 @@ class Schematic(QWidget):
             # The chosen box has a wider frame, but must not grow in height.
             button.setFixedHeight(HEIGHT)
             button.clicked.connect(calling(self._on_click, block, head))
-            # In a group the arrow keys lead from button to button.
+            # In a group, the arrow keys move from button to button.
             self._group.addButton(button)
             self.buttons[block, head] = button
             side_by_side.addWidget(button)

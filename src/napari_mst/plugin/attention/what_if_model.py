@@ -1,8 +1,7 @@
 """The state of the page "What if", without Qt, and its short jobs.
 
-The photo is averaged down, so that the cube follows a slider: further at first than once nobody
-moves the slider. One job runs at a time; of the choices that are made meanwhile, only the last one
-is computed.
+The photo is averaged down so that the cube can follow a slider, and less so once the slider rests.
+One job runs at a time. Of the choices made meanwhile, only the last one is computed.
 """
 
 from collections.abc import Callable
@@ -32,9 +31,9 @@ from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 PIXELS = 256 * 256
-"""Pixels that a photo is averaged down to, at most."""
+"""Most pixels of the averaged photo."""
 ROUGH_PIXELS = 128 * 128
-"""Pixels while choices are made: .16 s on two cores, where `PIXELS` take .45 s."""
+"""Most pixels while choices are made: 0.16 s on two cores, where `PIXELS` takes 0.45 s."""
 
 COMPUTING = "Computing the cube of the photo, averaged down ..."
 
@@ -55,7 +54,7 @@ class WhatIfOutcome(NamedTuple):
     def of(
         cls, wavelengths: tuple[float, ...], cubes: tuple[Floats, Floats], shape: tuple[int, int]
     ) -> "WhatIfOutcome":
-        """Compare two cubes, perhaps rough ones, that are shown on an image of *shape*."""
+        """Compare two cubes; rough ones are enlarged to *shape*."""
         before, after = cubes
         looks = _look(before, wavelengths), _look(after, wavelengths)
         mean = float(np.abs(before).mean(dtype=np.float64))
@@ -87,11 +86,11 @@ class WhatIf(ViewerHelper):
     Attributes
     ----------
     temperature
-        Divides the scores of all heads: above 1 weights are more even.
+        Divisor of the scores of all heads; above 1 the weights become more even.
     weights
-        The weights of which heads are replaced, and by what.
+        The heads that get other weights, and the kind of weights that they get.
     other
-        A photo layer with matrices that replace the photo's; None for its own.
+        A photo layer whose matrices replace the matrices of the photo; None for the photo's own.
     """
 
     changed = Signal(WhatIfView)
@@ -106,7 +105,7 @@ class WhatIf(ViewerHelper):
         self._start = start
         self._is_busy = self._waits = self._is_refined = False
         self._cancel: Cancel = ignore
-        # Used by one job after the other.
+        # The prepared photo, which one job leaves to the next.
         self._ready: dict[Any, _Small] = {}
         self._outcome: WhatIfOutcome | None = None
         self._pixel: tuple[int, int] | None = None
@@ -115,13 +114,13 @@ class WhatIf(ViewerHelper):
 
     @property
     def own_layer(self) -> Image | None:
-        """The layer of the chosen run, unless its other pages can lend their matrices."""
+        """The layer of the chosen run; None for a stack, whose other pages can lend matrices."""
         head = self._model.head
         photo = None if head is None else head.recording.reference()
         return None if photo is None or photo.index else photo.layer()
 
     def turn(self, is_on: bool) -> None:
-        """Begin to compute, or stop and let go of the photos."""
+        """Start to compute, or stop and release the photos."""
         self.is_on = is_on
         if is_on:
             self.compute()
@@ -138,12 +137,12 @@ class WhatIf(ViewerHelper):
             self.compute()
 
     def pick(self, row: int, column: int) -> None:
-        """Show the spectrum of another pixel of the pictures; nothing is computed for it."""
+        """Show the spectrum of another pixel of the pictures, without computing the cube again."""
         self._pixel = row, column
         self._emit()
 
     def compute(self) -> None:
-        """Compute the chosen change, after the job that runs; one that refines is cancelled."""
+        """Compute the chosen change after the running job; a job that only refines is cancelled."""
         if not self.is_on or self._model.head is None:
             return
         self._waits = self._is_busy
@@ -168,7 +167,7 @@ class WhatIf(ViewerHelper):
         )
 
     def _order(self) -> Callable[[Reports], WhatIfOutcome]:
-        """Freeze what is chosen. Raises `AttentionError`, `PhotoError` if a photo is gone."""
+        """Freeze the choices. Raises `AttentionError`, or `PhotoError` if a photo is gone."""
         head = self._model.chosen
         run = head.recording
         sources = [source_of_run(self.viewer, run)]
@@ -198,7 +197,7 @@ class WhatIf(ViewerHelper):
         pixels: int,
         reports: Reports,
     ) -> WhatIfOutcome:
-        """The work of a job; the photo that it made *ready* is kept for the next one."""
+        """Do the work of a job; *ready* keeps the prepared photo for the next job."""
         from napari_mst.attention.what_if import AttentionChange
 
         request, *others = requests
@@ -216,7 +215,7 @@ class WhatIf(ViewerHelper):
 
     def _show(self, recording: Any, outcome: WhatIfOutcome) -> None:
         head = self._model.head
-        # Another run may be looked at by now.
+        # Another run may have been chosen meanwhile.
         if self.is_on and head is not None and head.recording is recording:
             self._outcome = outcome
             self._emit()
@@ -252,7 +251,7 @@ class WhatIf(ViewerHelper):
             self._run(is_refined=True)
 
     def _on_head(self) -> None:
-        """Compute again if the change is one of the chosen head, or another run is looked at."""
+        """Compute again if the change concerns the chosen head, or the run is another."""
         head, before = self._model.head, self._head
         self._head = head
         is_other_run = before is None or head is None or head.recording is not before.recording
@@ -263,7 +262,7 @@ class WhatIf(ViewerHelper):
 
 
 class _Small:
-    """A photo that was averaged down, far and less, its network, and records of another photo."""
+    """A photo averaged down to both sizes, its network, and the records of another photo."""
 
     def __init__(self, request: Request, reports: Reports) -> None:
         from napari_mst.attention.what_if import HeadEffects
@@ -278,7 +277,7 @@ class _Small:
         self._records: dict[tuple[Any, int], AttentionRecord] = {}
 
     def record_of(self, request: Request, pixels: int, reports: Reports) -> AttentionRecord:
-        """Record the attention of another photo; the records of the last one are kept."""
+        """Return the attention record of another photo; the records of the last one are kept."""
         from napari_mst.attention.explorer import AttentionExplorer
 
         key = _key(request)

@@ -1,4 +1,4 @@
-"""The page "What if" of the attention dock: the cube with other attention weights, as they move."""
+"""The page "What if" of the attention dock: the cube with other attention weights."""
 
 import weakref
 
@@ -41,7 +41,7 @@ OTHER_HINT = "The matrices of this photo, by the same model, in place of those o
 WEIGHTS_HINT = "The heads whose weights are replaced, and by what: also by those of another photo."
 RESET_HINT = "Go back to what the network does by itself."
 REACH, STEP = 3, 10
-"""Octaves of the temperature to each side, and steps of the slider in one."""
+"""Octaves of temperature on each side of the slider, and steps of the slider per octave."""
 AFTER = "#e8842a"
 
 
@@ -93,7 +93,7 @@ class WhatIfPage(QWidget):
         self.pictures.clicked.connect(state.pick)
 
     def reset(self) -> None:
-        """Choose what the network does by itself."""
+        """Go back to the network's own weights."""
         with QSignalBlocker(self.temperature), QSignalBlocker(self.weights):
             self.temperature.setValue(0)
             self.weights.setCurrentIndex(0)
@@ -112,7 +112,7 @@ class WhatIfPage(QWidget):
         )
 
     def show_photos(self, viewer: ViewerModel) -> None:
-        """List the photos of *viewer* that can lend matrices; one that is gone is not chosen."""
+        """List the photos of *viewer* that can lend matrices; a removed one is deselected."""
         kind, own = self.weights.currentIndex(), self.state.own_layer
         with QSignalBlocker(self.weights):
             while self.weights.count() > len(WEIGHTS):
@@ -150,7 +150,7 @@ class WhatIfPage(QWidget):
         self.curves[0].setPen(pg.mkPen(text, width=2))
 
     def showEvent(self, event: QShowEvent | None) -> None:
-        """Qt calls this when the page appears: only then is anything computed."""
+        """Qt calls this when the page appears; nothing is computed before."""
         super().showEvent(event)
         self.state.turn(True)
 
