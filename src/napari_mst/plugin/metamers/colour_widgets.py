@@ -1,4 +1,4 @@
-"""The chart of colours to choose from; the table of colours, in the photo and a second light."""
+"""The chart of colours to choose from, and the table of colours in the photo and a second light."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -22,7 +22,7 @@ from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox
 
 ROWS = 4
-"""Rows of patches, which are listed down the columns of the chart."""
+"""Rows of patches. The chart is filled column by column."""
 PATCH_HEIGHT = 20
 """Pixels of a patch."""
 PATCH = """
@@ -30,11 +30,11 @@ QPushButton {{ background: rgb{codes}; border-radius: 0; padding: 0; min-width: 
 QPushButton:checked {{ border: 2px solid {frame}; }}
 QPushButton:focus {{ border: 2px dotted {frame}; }}
 """
-"""The look of a patch; the one that is chosen has a frame."""
+"""Style sheet of a patch; the chosen patch has a frame."""
 
 
 class ChartGrid(QWidget):
-    """All patches; `chosen` carries the number of one that is clicked, or reached by arrow keys."""
+    """All patches. `chosen` carries the number of a patch clicked or reached with arrow keys."""
 
     chosen = Signal(int)
 
@@ -56,7 +56,7 @@ class ChartGrid(QWidget):
 
     def show_chosen(self, number: int | None) -> None:
         """Frame the patch *number*, or none."""
-        # A group that is exclusive would keep its last button checked.
+        # An exclusive group would keep its last button checked.
         self._group.setExclusive(False)
         for at, button in enumerate(self.buttons):
             button.setChecked(at == number)
@@ -69,9 +69,9 @@ class ChartGrid(QWidget):
 
 
 HEIGHT = 26
-"""Pixels of a row: the colours of two rows touch, so that an edge shows if they differ."""
+"""Height of a row in pixels. Rows touch, so an edge shows where their colours differ."""
 BRIGHT = 0.18
-"""Luminance (white is 1) from which on black text is read better than white."""
+"""Luminance (white is 1) above which black text reads better than white."""
 PHOTO_TIP = (
     "The colour of each spectrum in a photo in daylight (D65), with its three numbers. "
     "They are everything that a network sees."
@@ -100,7 +100,7 @@ class Swatch(QLabel):
 
 
 class ColourTable(QWidget):
-    """Three rows at most; `light_chosen` carries the name of the second light."""
+    """A table of up to three rows. `light_chosen` carries the name of the second light."""
 
     light_chosen = Signal(str)
 
@@ -131,7 +131,7 @@ class ColourTable(QWidget):
         self.light_chosen.emit(self.lights.currentData())
 
     def show_rows(self, rows: Sequence[Seen]) -> None:
-        """Show *rows*; the first is what the others are compared with."""
+        """Show *rows*; the others are compared with the first."""
         for widgets, seen in zip_longest(self.rows, rows):
             for widget in widgets:
                 widget.setVisible(seen is not None)

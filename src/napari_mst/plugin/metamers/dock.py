@@ -1,6 +1,6 @@
 """The dock "Metamers": the spectrum moves, the colour in the photo does not.
 
-Its state is a `MetamerModel`; the dock forwards what a person does to it, and draws its page.
+Its state is a `MetamerModel`: the dock forwards user actions to it, and draws it.
 """
 
 from dataclasses import replace
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 MODEL = "pixelwise-srgb"
-"""The network that sees one pixel at a time: there is nothing else to see of one colour."""
+"""A network that sees one pixel at a time, as a single colour has no neighbours."""
 
 
 def estimated(codes: ColourCodes) -> Spectrum:
@@ -72,8 +72,8 @@ def _reconstructor() -> "Reconstructor":
 
 @cache
 def estimator() -> Inquirer:
-    """Return what estimates spectra in this process."""
-    # A dock is the first to ask, on the thread of the window, so Qt delivers `ready` there.
+    """Return the estimator of spectra, which all docks share."""
+    # A dock asks first, on the main thread, so Qt delivers `ready` there.
     return Inquirer(lambda codes: estimated(codes))
 
 
@@ -88,7 +88,7 @@ def subject_at(viewer: ViewerModel, position: Position) -> Subject | None:
     Raises
     ------
     SpectrumError
-        If the cube that is clicked holds no reflectance.
+        If the clicked cube holds no reflectance.
     """
     if viewer.dims.ndisplay != 2:
         return None
@@ -121,13 +121,13 @@ def _spectrum(layer: Image, position: Position) -> Spectrum:
 
 
 TWO = ("this one", "that one")
-"""Names of the spectra while it is asked which one was photographed."""
+"""Names of the spectra while the user is asked which one was photographed."""
 ANSWER_TIP = "Say that it was this one that the camera saw."
 LARGE = "QLabel, QComboBox, QPushButton, QToolButton { font-size: 20px; }"
 STEPS = 100
-"""Steps of the slider to each side."""
+"""Steps of the slider on each side."""
 METAMER, ESTIMATE = "#4d8fea", "#f58231"
-"""Colours of the curves; the first spectrum has that of the text. The estimate is dashed."""
+"""Colours of the curves; the first spectrum takes the text colour. The estimate is dashed."""
 HELP_TIP = "Read about metamers in the documentation, in your browser."
 CHART_HINT = " (or click on a cube)"
 SLIDER_TIP = (
@@ -150,7 +150,7 @@ class MetamersDock(Dock):
         self.model = MetamerModel()
         self.chart = ChartGrid(self.model.chart)
         self.title = QLabel()
-        # A long name is cut, and does not make the dock wider.
+        # A long name is cut instead of widening the dock.
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.full_button = FullScreenButton(LARGE)
         self.help_button = HelpButton("metamers.md", HELP_TIP)
@@ -216,9 +216,9 @@ class MetamersDock(Dock):
     # ------------------------------------------------------------------------ what the user does
 
     def look_at(self, position: Position) -> None:
-        """Look at the pixel of a cube at a world *position*; nothing happens where there is none.
+        """Show the pixel of a cube at a world *position*; outside all cubes nothing happens.
 
-        The dock says so if it has no metamers.
+        If the pixel has no metamers, the dock says so.
         """
         try:
             subject = subject_at(self.viewer, position)
@@ -228,7 +228,7 @@ class MetamersDock(Dock):
             self.text.setText(plain(error))
 
     def release(self) -> None:
-        """See `Dock`; what is on the whole screen goes with the dock."""
+        """See `Dock`; a page that fills the screen goes with the dock."""
         self.full_button.end()
 
     def _slide(self, step: int) -> None:
@@ -237,7 +237,7 @@ class MetamersDock(Dock):
     # ------------------------------------------------------------------------ the estimate
 
     def _ask(self) -> None:
-        """Ask the network for what it makes of the colour, unless an estimate is there."""
+        """Ask the network to estimate a spectrum of the colour, unless there is an estimate."""
         if self.model.estimate is None and self.model.subject.has_truth:
             codes = self.model.codes
             estimate = estimator().ask(codes)
@@ -255,9 +255,9 @@ class MetamersDock(Dock):
         self.chart.show_chosen(model.patch)
         self.title.setText(first.name if model.patch is None else f"{first.name}{CHART_HINT}")
         self.title.setToolTip(first.name)
-        # The axis rests while the slider moves, so that only the curve does.
+        # The axis is fixed, so that only the curve moves with the slider.
         self.plot.set_axes(tuple(first.wavelengths), first.unit, REFLECTANCE, 1.0)
-        # The dashes come last: they let a curve below them be seen.
+        # Dashed curves come last: a curve below them shows through.
         lines = [DrawnCurve(row.spectrum, int(row.spectrum.colour == ESTIMATE)) for row in rows]
         self.plot.set_lines(sorted(lines, key=lambda line: line.style))
         self.colours.show_rows(rows)

@@ -1,7 +1,6 @@
 """The state of the dock "Metamers", without Qt: a spectrum, its estimate, and a metamer of it.
 
-The dock forwards what a person does to a `MetamerModel` and draws what it says; scripts use it
-alone.
+The dock forwards user actions to a `MetamerModel` and draws it; a script can use the model alone.
 """
 
 from typing import NamedTuple
@@ -17,17 +16,17 @@ from napari_mst.cube.illuminants import DAYLIGHT, colour_weights, illuminant_tit
 from napari_mst.cube.spectrum import Spectrum
 
 TO_ESTIMATE = COUNT
-"""The direction that leads from the spectrum to its estimate; those below are waves."""
+"""The direction from the spectrum to its estimate; all lower numbers are waves."""
 SECOND_LIGHT = "A"
-"""The light of old bulbs, in which metamers of daylight come apart."""
+"""Incandescent light, in which metamers of daylight look different."""
 FIRST_PATCH = 12
-"""Foliage: a paint of the colour of leaves in daylight is far off it under a lamp."""
+"""Foliage: a paint that matches leaves in daylight looks very different under a lamp."""
 FIRST_AMOUNT = 0.6
 JUST_VISIBLE = 1.0
-"""CIEDE2000 from which on a difference can be seen side by side."""
+"""Least CIEDE2000 difference that can be seen side by side."""
 PLAIN = 3.0
-"""CIEDE2000 from which on anybody sees it."""
-_NOTHING = 1e-6  # length of a metameric black that is only rounding
+"""Least CIEDE2000 difference that anybody sees."""
+_NOTHING = 1e-6  # largest value of a metameric black that is only rounding
 
 QUESTION = "Both have the same colour in the photo. Which of the two was photographed?"
 
@@ -40,9 +39,9 @@ class Seen(NamedTuple):
     Attributes
     ----------
     codes
-        What an exact sRGB photo in daylight has for it.
+        Its codes in an exact sRGB photo in daylight.
     second
-        Its sRGB codes in the second light, seen by eyes that are used to that light.
+        Its sRGB codes in the second light, seen by eyes that are adapted to that light.
     difference
         CIEDE2000 from the first spectrum in the second light.
     """
@@ -54,14 +53,14 @@ class Seen(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A spectrum that is looked at.
+    """The spectrum under study, with its estimate.
 
     Attributes
     ----------
     spectrum
         Reflectance; its name is that of the patch or the pixel.
     estimate
-        Where a cube of the viewer has one for the same place; None leaves it to the network.
+        The estimate of another cube of the viewer at the same place; None leaves it to the network.
     has_truth
         False if the spectrum is itself an estimate.
     """
@@ -74,8 +73,8 @@ class Subject(NamedTuple):
 class MetamerModel:
     """A spectrum, a metamer of it, and the light in which both are compared.
 
-    `changed` is emitted when anything is another, and `subject_changed` before it that another
-    spectrum is looked at; use the methods to change it.
+    `changed` is emitted after every change, and `subject_changed` before it when the spectrum is
+    another. Use the methods to change it.
 
     Attributes
     ----------
@@ -85,7 +84,7 @@ class MetamerModel:
         The metameric black that the slider moves along: 0 is the smoothest wave, `TO_ESTIMATE`
         leads to the estimate.
     amount
-        -1 to 1: the share of the range within which reflectances stay within 0-1.
+        -1 to 1: the share of the range in which reflectances stay within 0-1.
     light
         A name of `illuminants.illuminant_names`, in which colours are compared.
     is_answered
@@ -105,7 +104,7 @@ class MetamerModel:
         self.subject = Subject(self.chart[FIRST_PATCH])
         self._family: Metamers = metamers(self.subject.spectrum)
 
-    # ------------------------------------------------------------------------ what is looked at
+    # ------------------------------------------------------------------------ the spectrum
 
     @property
     def codes(self) -> ColourCodes:
@@ -114,11 +113,11 @@ class MetamerModel:
 
     @property
     def estimate(self) -> Spectrum | None:
-        """The estimated spectrum; None before it is known, and where there is no other truth."""
+        """The estimated spectrum; None before it is known, and for a spectrum without truth."""
         return self.subject.estimate
 
     def choose_patch(self, number: int) -> None:
-        """Look at a patch of the chart, 0 to 23."""
+        """Show a patch of the chart, 0 to 23."""
         self.choose(Subject(self.chart[number]), number)
 
     def choose(self, subject: Subject, patch: int | None = None) -> None:
@@ -126,7 +125,7 @@ class MetamerModel:
 
         Raises `SpectrumError` if it has no metamers; nothing changes.
         """
-        # First, as it raises where the spectrum cannot be used.
+        # First, as this raises if the spectrum cannot be used.
         self._family = metamers(subject.spectrum)
         self.subject = subject
         self.patch = patch
@@ -135,7 +134,7 @@ class MetamerModel:
         self.changed.emit()
 
     def take_estimate(self, codes: ColourCodes, estimate: Spectrum) -> None:
-        """Show the network's spectrum for a photo's *codes*, if these are still looked at."""
+        """Show the network's spectrum for a photo's *codes*, if they are still the spectrum's."""
         if codes == self.codes and self.subject.has_truth and self.estimate is None:
             self.subject = self.subject._replace(estimate=estimate)
             self.changed.emit()
@@ -164,7 +163,7 @@ class MetamerModel:
 
     @property
     def can_reach_estimate(self) -> bool:
-        """True if there is an estimate at the very wavelengths of the spectrum."""
+        """True if there is an estimate at the same wavelengths as the spectrum."""
         estimate = self.estimate
         wavelengths = self.subject.spectrum.wavelengths
         return estimate is not None and np.array_equal(estimate.wavelengths, wavelengths)
@@ -173,7 +172,7 @@ class MetamerModel:
 
     @property
     def first(self) -> Seen:
-        """The spectrum that is looked at."""
+        """The spectrum under study."""
         return self._seen(self.subject.spectrum)
 
     @property
@@ -244,7 +243,7 @@ class MetamerModel:
 
 
 def codes_of(spectrum: Spectrum, light: str = DAYLIGHT) -> ColourCodes:
-    """The 8-bit sRGB codes of a reflectance under *light*, refined to its white."""
+    """The 8-bit sRGB codes of a reflectance under *light*, adapted to its white."""
     linear = np.clip(spectrum.values @ colour_weights(spectrum.wavelengths, light), 0, 1)
     red, green, blue = np.round(255 * linear_to_srgb(linear)).astype(int).tolist()
     return red, green, blue

@@ -1,4 +1,4 @@
-"""The bar on the image: picture or band, the wiper, both side by side, the light, and the rest."""
+"""The bar on the image: picture or band, wiper, side by side, light, and more."""
 
 import weakref
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from napari_mst.plugin.viewer.sharing import OfViewer, calling, picture_choices,
 
 LIGHT_FILES = "Light: wavelength (nm), power (*.csv *.txt)"
 LIGHTS = ("D65", "A", "LED-B3")
-"""The lights at hand: daylight, incandescent, LED. The others are under More."""
+"""The lights listed first: daylight, incandescent, LED. The others are under More."""
 PICTURE = "The picture of the cube: all of its bands at once. H goes to the band and back."
 BAND = "The single band at which the slider stands; moving the slider shows it. H goes back."
 WIPER = (
@@ -37,7 +37,7 @@ BEST_COLOURS = "Undo a light, and the three bands chosen by the bars in the plot
 OWN = "Else all bands of a cube have one contrast, so they compare."
 TINTED = "Else bands are grey. Bands that the eye does not see stay grey."
 LONGEST = 16
-"""Letters of the name of a light that the button shows."""
+"""Most letters of a light's name that the button shows."""
 EDGE = 6
 """Pixels between the bar and the corner of the image."""
 STYLE = "QPushButton { padding: 2px 6px; }"
@@ -47,7 +47,7 @@ Of = Callable[[ViewerModel], Any]
 
 
 class PictureBar(QFrame, OfViewer):
-    """Shows how the active cube of *viewer* is seen, and changes it; hidden without a cube.
+    """Shows and changes how the active cube of *viewer* is displayed; hidden without a cube.
 
     It lies in a corner of the widget *image*.
     """
@@ -55,7 +55,7 @@ class PictureBar(QFrame, OfViewer):
     def __init__(self, viewer: ViewerModel, image: QWidget) -> None:
         super().__init__(image, styleSheet=STYLE)
         self._viewer_ref = weakref.ref(unwrapped(viewer))
-        # Each button or entry with the helper that it shows, and the attribute of it.
+        # Each button or entry, and the helper and the attribute whose state it shows.
         self._states = list[tuple[Any, Of, str]]()
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(2, 2, 2, 2)
@@ -118,7 +118,7 @@ class PictureBar(QFrame, OfViewer):
         return active_cube_layer(self.viewer)
 
     def refresh(self, _: object = None) -> None:
-        """Show what is so now."""
+        """Show the present state."""
         viewer, layer = self.viewer, self._layer
         self.setVisible(layer is not None)
         if layer is None:
@@ -128,7 +128,7 @@ class PictureBar(QFrame, OfViewer):
         self.band.setChecked(not is_picture)
         sitter = Composer.of(viewer).sitter_of(layer)
         title, chosen = sitter.title, sitter.colours
-        # What was chosen for this cube is said: a picture in false colours looks like any other.
+        # The title names the chosen colours: a false-colour picture looks like any other.
         self.picture.setText(f"Picture: {title}" if chosen.wavelengths else "Picture")
         light = shown(Path(chosen.light).name, LONGEST)
         self.lights.parentWidget().setText(f"{LIGHT_TITLE}: {light}" if light else LIGHT_TITLE)
@@ -159,7 +159,7 @@ class PictureBar(QFrame, OfViewer):
     # ------------------------------------------------------------ colours
 
     def render_under(self, light: str) -> None:
-        """Show the cube under *light*, a name or a file, or report why that cannot be."""
+        """Show the cube under *light*, a name or a file, or report why it cannot be shown."""
         self._choose(Colours(light=light))
 
     def _choose(self, colours: Colours) -> None:

@@ -1,11 +1,11 @@
-"""A cube is compared with what lies below it: by a wiper on top of it, or side by side.
+"""Compares a cube with the image below it, by a wiper or side by side.
 
-What lies below is the photo, or the picture of another cube. The wiper shows the picture of a cube
-on one side of a line: nothing has to be linked, and the same spot is compared with itself. Only the
+The image below is the photo, or the picture of another cube. The wiper shows the picture of a cube
+on one side of a line, so each spot is compared with itself and no views need linking. Only the
 picture is cut, as a view of its columns; the cube layer keeps all its numbers. Side by side,
-napari's grid draws both with one camera, and the mouse reads spectra in either; layers stay in
-their order, and only have to fall into two groups, of which the grid makes one cell each. Letters:
-H rows, W columns.
+napari's grid draws both with one camera, and the mouse reads spectra in either. The layers keep
+their order, and the grid shows the upper and the lower ones in two cells. Letters: H rows, W
+columns.
 """
 
 from collections.abc import Generator
@@ -34,7 +34,7 @@ from napari_mst.plugin.viewer.sharing import ViewerHelper, calling
 
 SIDES_KEY = "G"
 GAP = 0.01
-"""Space between both pictures, as a share of their size."""
+"""Gap between the two pictures, as a share of their size."""
 NOTHING_BELOW = (
     "There is nothing below the cube to compare it with. Open its photo or another cube, and show "
     "it with its eye in the list of layers."
@@ -43,7 +43,7 @@ _CHANGED = ("stride", "shape", "spacing")
 
 
 class SideBySideView(ViewerHelper):
-    """Shows the active cube beside what lies below it."""
+    """Shows the active cube beside the image below it."""
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
@@ -51,7 +51,7 @@ class SideBySideView(ViewerHelper):
         self._before: dict[str, Any] = {}
         layers = viewer.layers.events
         for changed in (layers.inserted, layers.removed, layers.reordered):
-            # Last: the grid draws again, for which napari's canvas has to know a new layer.
+            # Last: the grid redraws, and napari's canvas must know a new layer by then.
             changed.connect(self._arrange, position="last")
         viewer.canvas.grid.events.enabled.connect(self._on_enabled)
         viewer.bind_key(SIDES_KEY, calling(self.toggle), overwrite=True)
@@ -66,7 +66,7 @@ class SideBySideView(ViewerHelper):
         self.close() if self.is_open else self.open()
 
     def open(self) -> None:
-        """Show the active cube beside what lies below it; say so if there is nothing."""
+        """Show the active cube beside the image below it, or say that there is none."""
         layer = active_cube_layer(self.viewer)
         if layer is None:
             return
@@ -97,7 +97,7 @@ class SideBySideView(ViewerHelper):
             self.viewer.canvas.grid.update(self._before)
 
     def _arrange(self, _: Any = None) -> None:
-        """Make two groups of the layers, however many there are now."""
+        """Split the layers into two groups, however many there are now."""
         if self._upper is None:
             return
         if self._upper not in self.viewer.layers:
@@ -108,10 +108,10 @@ class SideBySideView(ViewerHelper):
 
 
 def stride_of(lower: int, layers: int) -> int:
-    """Return the stride with which napari's grid puts the *lower* layers apart from the others.
+    """Return the stride with which napari's grid separates the *lower* layers from the others.
 
-    A stride counts from the lowest layer, and from the highest one if it is negative. Counted from
-    the smaller group, the larger one would fall apart.
+    A stride counts from the lowest layer, or from the highest one if it is negative. Counting from
+    the smaller group would split the larger one.
     """
     upper = layers - lower
     return lower if lower >= upper else -upper
@@ -122,14 +122,14 @@ NAME = "Wiper"
 WIPER = "wiper"
 """Marks the layer of the line in its metadata."""
 NEAR = 8.0
-"""Canvas pixels from the line within which a press takes hold of it."""
+"""Distance from the line, in canvas pixels, within which a press grabs it."""
 THINNESS = 400
-"""The line is as wide as the image is high, divided by this."""
+"""Height of the image divided by the width of the line."""
 
 
 @dataclass(eq=False)
 class _Cut:
-    """A cube layer, its picture that is cut, all of that, the part that is seen, and the line."""
+    """A cube layer, its picture, all pixels of the picture, the visible part, and the line."""
 
     layer: Image
     picture: Image
@@ -144,7 +144,7 @@ class Wiper(ViewerHelper):
     Attributes
     ----------
     share
-        Where the line is: 0 is the left end of the image, 1 the right one.
+        Position of the line: 0 is the left end of the image, 1 the right end.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
@@ -181,7 +181,7 @@ class Wiper(ViewerHelper):
         put_on_top(viewer, layer)
         picture.visible = True
         layer.visible = False
-        # Any part that shows while a colour is dragged is painted in full when it is dropped.
+        # A part shown while a colour is dragged is painted in full once the colour is dropped.
         whole = picture.data
         self._cut = _Cut(layer, picture, whole, whole, _add_line(viewer, layer))
         self.move_to(self.share)
@@ -201,10 +201,10 @@ class Wiper(ViewerHelper):
         cut = self._cut
         if cut is None:
             return
-        # Of a pyramid, the coarsest level is cut.
+        # Only the coarsest level of a pyramid is cut.
         codes = cut.whole if isinstance(cut.whole, np.ndarray) else cut.whole[-1]
         columns = codes.shape[1]
-        # One column stays on each side, so that neither picture gets lost.
+        # One column stays on each side, so that neither picture disappears.
         column = int(np.clip(round(share * columns), min(1, columns - 1), columns - 1))
         self.share = column / columns
         place = place_of_picture(cut.layer, codes).of_part((0, column))
@@ -215,7 +215,7 @@ class Wiper(ViewerHelper):
     # ----------------------------------------------------------------------------- listening
 
     def _on_painted(self) -> None:
-        """Cut a picture that was painted again; it is whole while a colour is dragged."""
+        """Cut a repainted picture; it stays whole while a colour is dragged."""
         cut = self._cut
         if cut is None or self._composer.sitter_of(cut.layer).is_coarse:
             return
@@ -257,15 +257,15 @@ def _share_at(layer: Image, position: Any) -> float:
 
 
 def _place_of_line(layer: Image, share: float) -> dict[str, Any]:
-    """Return the place of a pixel that covers the line, for a layer of that one pixel."""
+    """Return the place of the line, as a layer of one pixel."""
     rows, columns = layer.data.shape[-2:]
     middle = ((rows - 1) / 2, share * columns - 0.5)
     return Placement.of(layer).of_part(middle, (rows, max(0.2, rows / THINNESS))).image_kwargs()
 
 
 def _add_line(viewer: ViewerModel, layer: Image) -> Image:
-    """Add the layer that draws the line; what was selected stays selected."""
-    # One white pixel: for the controls of its Vectors napari shows a tiny window for a moment.
+    """Add the layer that draws the line; the selection is kept."""
+    # One white pixel, as napari flashes a tiny window for the controls of a Vectors layer.
     with selection_kept(viewer):
         line: Image = viewer.add_image(
             np.ones((1, 1), np.uint8),

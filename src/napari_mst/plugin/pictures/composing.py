@@ -1,7 +1,7 @@
-"""Makes the picture of every cube in a viewer, and keeps it true while the cube layer changes.
+"""Makes the picture of every cube in a viewer, and keeps it up to date.
 
-One object listens to the list of layers, so it does not matter who adds a cube: a run, a reader, a
-sample, or another plugin. Small cubes become pictures at once, large ones on another thread.
+One object listens to the list of layers, whoever adds a cube: a run, a reader, a sample, or another
+plugin. Small cubes are painted at once, large ones on another thread.
 """
 
 import weakref
@@ -44,9 +44,9 @@ from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices, report
 
 AT_ONCE = 2**21
-"""Numbers of a cube in memory up to which its picture is made at once: some 20 ms."""
+"""Most numbers of a cube in memory whose picture is painted at once, in about 20 ms."""
 LIVE_PIXELS = 2**18
-"""About how many pixels are painted while a colour is dragged."""
+"""Approximate number of pixels that are painted while a colour is dragged."""
 
 Wavelengths = tuple[float, float, float]
 """Wavelengths of red, green and blue, in the unit of the cube."""
@@ -54,12 +54,12 @@ Wavelengths = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Colours:
-    """The colours of a picture that a person has chosen; without a choice, the best ones.
+    """The chosen colours of a picture; by default the best ones.
 
     Attributes
     ----------
     wavelengths
-        Those of the three bands to show; None for all bands.
+        Wavelengths of the three bands to show; None for all bands.
     light
         The light to render the cube under, a name or a file; "" for none. White stays white.
     """
@@ -68,7 +68,7 @@ class Colours:
     light: str = ""
 
     def recipe(self, cube: SpectralCube) -> Recipe:
-        """Return how *cube* is painted. Raises `CubeError` or `CameraError`."""
+        """Return the recipe that paints *cube*. Raises `CubeError` or `CameraError`."""
         if self.light:
             return rendering(cube, self.light)
         return pictures.composite_of(cube, self.wavelengths)
@@ -78,15 +78,15 @@ BEST = Colours()
 
 
 Painted = tuple[Codes | list[Any], str]
-"""A picture, or the levels of one, and the recipe's name for it."""
+"""A picture, or the levels of a pyramid, and the title of its recipe."""
 
 
 @dataclass(eq=False)
 class Sitter:
-    """The picture of one cube layer: how it is to be painted, and the job that paints it.
+    """The picture of one cube layer: its colours, its state, and the job that paints it.
 
-    *is_picture*: it is shown, and not a single band. *is_coarse*: it shows a part only, while a
-    colour is dragged.
+    *is_picture* is True while the picture is shown rather than a band, *is_coarse* while it shows
+    only a coarse part because a colour is dragged.
     """
 
     colours: Colours = BEST
@@ -98,7 +98,7 @@ class Sitter:
 
 
 def painted(cube: SpectralCube, colours: Colours, progress: Progress = NO_PROGRESS) -> Painted:
-    """Paint the picture of *cube*: averaged down, and what is looked at later, where it is lazy."""
+    """Paint the picture of *cube*; a lazy cube is averaged down, and its details come on demand."""
     small = replace(cube, data=coarse_of(cube.data), colour_error=None)
     recipe = colours.recipe(small)
     picture = paint(small, recipe, progress=progress)
@@ -116,10 +116,10 @@ def painted(cube: SpectralCube, colours: Colours, progress: Progress = NO_PROGRE
 
 
 class Composer(ViewerHelper):
-    """Paints the cubes of its viewer; `changed` is emitted after a picture.
+    """Paints the cubes of its viewer; `changed` is emitted after each picture.
 
-    What a person chooses for one cube holds for that cube alone. A new cube is shown as its
-    picture, under the light that napari's Preferences name, unless that does not suit it.
+    Colours are chosen for each cube separately. A new cube is shown as a picture, under the light
+    named in napari's Preferences if that light suits it.
     """
 
     changed = Signal()
@@ -147,7 +147,7 @@ class Composer(ViewerHelper):
         if cube_of(layer) is None or composite_of(self.viewer, layer):
             return False
         sitter = self.sitter_of(layer)
-        # A new cube is looked at a moment after it was added.
+        # A new cube is painted a moment after it was added.
         return sitter.is_picture and (not sitter.was_painted or sitter.painting.is_busy)
 
     # ------------------------------------------------------------------- for docks and scripts
@@ -155,24 +155,24 @@ class Composer(ViewerHelper):
     def look_at(self, layer: Any) -> None:
         """Paint *layer*, if it is a cube that has no picture yet.
 
-        It has the best colours where the chosen ones do not suit it, or their file is gone.
+        It gets the best colours if the chosen ones do not suit it, or their file is gone.
         """
         if cube_of(layer) is not None and not self.sitter_of(layer).was_painted:
             self._paint(layer, is_new=True)
 
     def sitter_of(self, layer: Image) -> Sitter:
-        """Return how *layer* is painted, and is to be before anybody has chosen."""
+        """Return the record of how *layer* is painted, made on first use."""
         if layer not in self._sitters:
             alike = cube_layer_in(layer.metadata, ALIKE_KEY)
             if alike is None:
                 self._sitters[layer] = Sitter(Colours(light=picture_choices().light))
-            else:  # a cube made of another one looks as that does
+            else:  # a cube made from another one looks like it
                 other = self.sitter_of(alike)
                 self._sitters[layer] = Sitter(other.colours, is_picture=other.is_picture)
         return self._sitters[layer]
 
     def colours(self, layer: Image) -> Colours:
-        """Return the colours that were chosen for the picture of *layer*."""
+        """Return the chosen colours of the picture of *layer*."""
         return self.sitter_of(layer).colours
 
     def show(self, layer: Image, colours: Colours = BEST) -> None:
@@ -181,7 +181,7 @@ class Composer(ViewerHelper):
         Raises
         ------
         CubeError, CameraError
-            If the cube cannot be rendered so; its picture stays as it was.
+            If the cube cannot be rendered in these colours; its picture is unchanged.
         """
         cube = cube_of(layer)
         if cube is None:
@@ -192,9 +192,9 @@ class Composer(ViewerHelper):
         self.show_picture(layer)
 
     def drag(self, layer: Image, wavelengths: Wavelengths) -> None:
-        """Show three *wavelengths* at once, as coarsely as needed; `show` makes it fine.
+        """Show three *wavelengths* immediately, as coarsely as needed; `show` adds the detail.
 
-        Only the part of the image that is on the screen is painted.
+        Only the visible part of the image is painted.
         """
         cube = cube_of(layer)
         if cube is None:
@@ -203,11 +203,11 @@ class Composer(ViewerHelper):
         if layer.multiscale:
             self._put(layer, painted(cube, Colours(wavelengths)))
         if isinstance(cube.data, Lazy):
-            return  # the bands of a file are read beside the window, once the mouse lets go
+            return  # the bands of a file are read on another thread, once the mouse is released
         part, step = _visible_part(layer)
         recipe = pictures.composite_of(cube, wavelengths)
         first = [part[0].start, part[1].start]
-        # The first pixel of a coarser picture is centred between the pixels that it stands for.
+        # The first pixel of a coarser picture is centred between the pixels that it covers.
         middle = np.array(first) + (step - 1) / 2
         place = Placement.of(layer).of_part(middle, (step, step))
         self._put(layer, (paint(cube, recipe, part), recipe.title), place)
@@ -220,15 +220,15 @@ class Composer(ViewerHelper):
             self.show_picture(layer, is_shown=not is_shown)
 
     def show_picture(self, layer: Image, *, is_shown: bool = True) -> None:
-        """Show the picture of the cube *layer*, or else the band at which the slider stands."""
+        """Show the picture of the cube *layer*, or else the band at the slider."""
         sitter = self.sitter_of(layer)
         sitter.is_picture = is_shown
-        # A person may have removed it.
+        # The user may have removed it.
         if is_shown and composite_of(self.viewer, layer) is None and not sitter.painting.is_busy:
             self._paint(layer)
         for picture in composites_of(self.viewer, layer):
             picture.visible = is_shown
-        # To show what is shown already makes napari slice and draw it again.
+        # Showing a visible layer would make napari slice and draw it again.
         if not is_shown and not layer.visible:
             layer.visible = True
         self.changed.emit()
@@ -242,7 +242,7 @@ class Composer(ViewerHelper):
             self._on_change(event)
 
     def _look_later(self, layer: Any) -> None:
-        """Look whether *layer* came or went, once napari has finished adding or removing it."""
+        """Check whether *layer* came or went, once napari has finished adding or removing it."""
         if not isinstance(layer, Image):
             return
         if QApplication.instance() is None:
@@ -251,7 +251,7 @@ class Composer(ViewerHelper):
             QTimer.singleShot(0, calling(self._settle, layer))
 
     def _settle(self, layer: Image) -> None:
-        """Paint a cube that came; take the pictures of one that went away."""
+        """Paint a new cube; remove the pictures of a removed one."""
         if self.has(layer):
             self.look_at(layer)
         # The viewer may have been closed meanwhile.
@@ -269,7 +269,7 @@ class Composer(ViewerHelper):
         layer = layers[at]
         if not isinstance(layer, Image) or cube_of(layer) is None:
             return
-        # The metadata of a stack say which page is shown.
+        # The metadata of a stack name the page that is shown.
         if event.type == "data" or (event.type == "metadata" and layer.ndim > 3):
             if self.sitter_of(layer).was_painted:
                 self._paint(layer)
@@ -285,7 +285,7 @@ class Composer(ViewerHelper):
                 picture.name = f"{layer.name}{ENDING}"
 
     def _note_slider(self, _: object = None) -> None:
-        """Note where the slider stands now, and among how many layers."""
+        """Remember the position of the slider, and the number of layers."""
         self._point, self._count = self.viewer.dims.point, len(self.viewer.layers)
 
     def _on_step(self) -> None:
@@ -307,16 +307,16 @@ class Composer(ViewerHelper):
         sitter.was_painted = True
         if cube is None or layer not in self.viewer.layers:
             return
-        # New numbers may have lost what a light needs. The best colours always fit.
+        # New numbers may lack what a light needs. The best colours always fit.
         try:
             if sitter.colours != BEST:
                 sitter.colours.recipe(cube)
         except NapariMstError as error:
             sitter.colours = BEST
-            # Nobody has chosen the colours for a cube that is new.
+            # Nobody has chosen the colours of a new cube.
             if not is_new:
                 report(error)
-        # A memory map is an array as well, but to read it may take long.
+        # A memory map is an array, too, but reading it may take long.
         data = coarse_of(cube.data)
         is_small = type(data) is np.ndarray and data.size <= AT_ONCE
         if is_small or QApplication.instance() is None:

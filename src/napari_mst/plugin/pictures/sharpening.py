@@ -1,7 +1,7 @@
-"""Gets, on another thread, what its viewer misses of a cube, and has it drawn.
+"""Computes or reads the missing parts of visible cubes on another thread.
 
-The missing parts are tiles, drawn from coarse numbers until they are computed, and bands of a
-large file.
+The missing parts are tiles, which are drawn coarsely until they are computed, and bands of a large
+file.
 """
 
 import threading
@@ -31,7 +31,7 @@ Source = Level | LateBands
 
 
 class Sharpener(ViewerHelper):
-    """Has what is seen of the cubes of its viewer computed, from the middle of the view outwards.
+    """Computes the visible parts of the cubes of its viewer, from the middle of the view outwards.
 
     Each redraw of a layer reports the missing tiles, so that a moved view or a newly shown band
     comes first.
@@ -57,7 +57,7 @@ class Sharpener(ViewerHelper):
             layer.refresh(extent=False)
 
     def _get(self, found: "weakref.ref[Source]", missing: Sequence[Any]) -> None:
-        """Have the *missing* band read, or the middle ones of the tiles computed, one at a time."""
+        """Read the *missing* band, or compute the middle ones of the missing tiles."""
         source = found()
         if source is None or not missing or source in self._busy:
             return
@@ -87,7 +87,7 @@ class Sharpener(ViewerHelper):
 
 
 def _source_of(layer: Any) -> Source | None:
-    """The numbers that *layer* may miss parts of: the finest level, under a picture's colours."""
+    """Return the finest level of *layer*, of which parts may be missing, without its colours."""
     if not isinstance(layer, Image):
         return None
     data = layer.data[0] if layer.multiscale else layer.data
@@ -108,6 +108,6 @@ def _compute(level: Level, missing: Sequence[ChunkPlace], progress: Progress) ->
                 :, row * height : (row + 1) * height, column * width : (column + 1) * width
             ]
         except RuntimeError:
-            # Python refuses work on other threads when it is about to end.
+            # Python refuses work on other threads while it shuts down.
             if threading.main_thread().is_alive():
                 raise
