@@ -1,4 +1,4 @@
-"""Lists on several pages: the cube that something is made of, and a value of its pixels."""
+"""Lists that several pages share: the source cube, and a value of its pixels."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ SOURCE = "The cube that this is made of: the one that you selected last, or choo
 
 
 class SourceBox(LayerBox):
-    """The cube that maps and scatters are made of, among the cubes that there are; in a `row`."""
+    """Lists the cubes that maps and scatters can be made of; `row` holds the list and its label."""
 
     def __init__(self, model: SpectraModel) -> None:
         super().__init__(SOURCE)
@@ -24,7 +24,7 @@ class SourceBox(LayerBox):
         self.currentIndexChanged.connect(calling(self._choose))
 
     def draw(self) -> None:
-        """List the cubes that there are now."""
+        """List the present cubes."""
         layers = self._model.viewer.layers
         cubes = [layer for layer in reversed(layers) if cube_of(layer) is not None]
         with QSignalBlocker(self):
@@ -42,12 +42,12 @@ class TextBox(QComboBox):
         never = QComboBox.InsertPolicy.NoInsert
         super().__init__(editable=True, insertPolicy=never, toolTip=tip)
         let_shrink(self, 6)
-        # A list below the line: what Qt completes in the line would change a formula.
+        # A list below the line, as completing within the line would change a formula.
         self.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
         self.completer().setFilterMode(Qt.MatchFlag.MatchContains)
 
     def draw(self, presets: Mapping[str, str], text: str) -> None:
-        """List *presets*, each with a line about it, and show *text* unless somebody types."""
+        """List *presets*, each with its tooltip, and show *text* unless the user is typing."""
         with QSignalBlocker(self):
             if [self.itemText(row) for row in range(self.count())] != [*presets]:
                 self.clear()
@@ -57,6 +57,6 @@ class TextBox(QComboBox):
             line = self.lineEdit()
             if self.currentText() == text:
                 line.setModified(False)
-            # What a person is typing, and the cursor, stay as they are.
+            # The text that the user is typing and the cursor stay as they are.
             elif not (line.hasFocus() and line.isModified()):
                 self.setCurrentText(text)

@@ -1,4 +1,4 @@
-"""The dock "Spectra": spectra under the mouse, of picks and of regions; and its menu "Known"."""
+"""The dock "Spectra": spectra under the mouse, of picks and of regions; and the menu "Known"."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -46,7 +46,7 @@ from napari_mst.references.refining import check_cube
 USUAL_GREY = 99.0
 """Per cent: the usual tile of a white reference."""
 USUAL_COUNT = 4
-"""Spots that are suggested, unless a person wants others."""
+"""Default number of spots to suggest."""
 MOST_SPOTS = 24
 
 KNOWN = (
@@ -75,14 +75,14 @@ NO_PICK = "Click on the image where you know the true spectrum, or select rows o
 
 
 class ReferenceMenu:
-    """Asks over *parent* what is known, and has *model* do what is chosen."""
+    """Asks for reference spectra, in dialogs over *parent*, and passes them to *model*."""
 
     def __init__(self, model: SpectraModel, parent: QWidget) -> None:
         self._model = model
         self._parent = parent
         self.button = menu_button(model, KNOWN, self._fill)
         self.after = QToolButton(text="Refined", toolTip=AFTER, checkable=True)
-        # "clicked" comes from a person alone; "toggled" would also answer `show`.
+        # Only a user causes "clicked"; "toggled" would also answer `show`.
         self.after.clicked.connect(model.references.show_after)
         self.after.hide()
 
@@ -92,7 +92,7 @@ class ReferenceMenu:
         self.after.setChecked(state.is_after)
 
     def _fill(self, menu: FilledMenu) -> None:
-        """List all that the selected picks can be, and what comes of it."""
+        """List what the selected picks can be marked as, and the actions on the result."""
         references = self._model.references
         state = self._model.snapshot.references
         no_cube = refusal(attrgetter("cube"), references)
@@ -106,7 +106,7 @@ class ReferenceMenu:
         menu.entry("From a file ...", self._mark_from_file, FILE, lacks=no_cube)
         menu.entry("From the clipboard", self._mark_from_clipboard, PASTE, lacks=lacks)
         for layer in self._model.viewer.layers:
-            # The picks may be as on any cube except the one to refine.
+            # Any cube but the one to refine may hold the true spectra of the picks.
             cube = cube_of(layer)
             if cube is not None and not references.is_ours(layer):
                 mark = partial(references.mark, self._picks(), layer)
@@ -146,12 +146,12 @@ class ReferenceMenu:
         self._mark_one_of(pasted(QApplication.clipboard().text(), wavelengths))
 
     def _picks(self) -> Sequence[Entry]:
-        """Return the rows that are selected; if there is only one row, that one."""
+        """Return the selected rows, or the only row of the table."""
         rows = self._model.entries
         return self._model.chosen or (rows if len(rows) == 1 else ())
 
     def _mark_one_of(self, spectra: Sequence[Spectrum]) -> None:
-        """Mark the picks as one of *spectra*, which a person chooses if there are several."""
+        """Mark the picks as one of *spectra*; if there are several, the user chooses."""
         picks = self._picks()
         chosen = spectra[0]
         if len(spectra) > 1 and picks:
@@ -165,7 +165,7 @@ class ReferenceMenu:
             chosen = ranked[titles.index(title)]
         self._model.references.mark(picks, chosen)
 
-    # ------------------------------------------------------------ what comes of it
+    # ------------------------------------------------------------ suggestions
 
     def _suggest(self) -> None:
         count, is_given = QInputDialog.getInt(
@@ -176,13 +176,13 @@ class ReferenceMenu:
 
 
 def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:
-    """*spectra*, those first that are most like the estimate of *entry*."""
+    """Return *spectra*, the most similar to the estimate of *entry* first."""
     try:
         matches = best_matches(entry.first, spectra, len(spectra))
     except NapariMstError:
         return list(spectra)
     ranked = [match.spectrum for match in matches]
-    # What cannot be compared with the estimate may still be what it is.
+    # A spectrum that cannot be compared with the estimate may still be the true one.
     return [*ranked, *(spectrum for spectrum in spectra if spectrum not in ranked)]
 
 
@@ -193,13 +193,13 @@ FRAME = 4
 NAMES = ("R", "G", "B")
 TINTS = ("#e6194b", "#3cb44b", "#4d8fea")
 OF_THE_EYE = (640.0, 540.0, 460.0)
-"""nm; where the handles stand first on a picture in the colours that an eye sees."""
+"""nm; first places of the handles on a picture in the colours that an eye sees."""
 FEWEST = 3
-"""Bands from which on there is something to choose."""
+"""Least number of bands that leaves a choice."""
 
 
 class SpectraDock(ModelDock):
-    """Forwards what a person does to `model`, and draws what its snapshots say."""
+    """Forwards user actions to `model`, and draws its snapshots."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
@@ -239,7 +239,7 @@ class SpectraDock(ModelDock):
         """See `Dock`."""
         super().release()
         self.table_model.show(Snapshot())
-        # Their entries hold the layers that they are about.
+        # Their entries hold layers.
         for menu in self.findChildren(FilledMenu):
             menu.clear()
 
@@ -252,9 +252,9 @@ class SpectraDock(ModelDock):
         self.text.setText("\n".join([new.text, *new.notes]))
 
     def _draw_handles(self) -> None:
-        """Draw handles at the three bands of the picture of the cube, while that is shown."""
+        """Draw handles at the three bands of the cube's picture, while the picture is shown."""
         viewer = self._viewer_ref()
-        if viewer is None:  # it may be closed while a picture is being painted
+        if viewer is None:  # closed while a picture was being painted
             return
         layer = active_cube_layer(viewer)
         if layer is None or len(layer.data) < FEWEST or not is_picture_shown(viewer, layer):
@@ -274,7 +274,7 @@ class SpectraDock(ModelDock):
     def _draw_matches(self, new: Snapshot) -> None:
         matches = self.matches
         texts = [f"{one.angle:5.2f}\N{DEGREE SIGN}   {one.spectrum.name}" for one in new.matches]
-        # A list that is filled changes its row, which is no choice of a person.
+        # Filling a list changes its current row, which is not a choice of the user.
         with QSignalBlocker(matches):
             if texts != [matches.item(row).text() for row in range(matches.count())]:
                 matches.clear()
@@ -291,7 +291,7 @@ class SpectraDock(ModelDock):
     # ------------------------------------------------------------ forwarding
 
     def _on_handle_dragged(self, number: int, wavelength: float) -> None:
-        """Have the picture follow coarsely; once the handle is dropped, it is painted in full."""
+        """Repaint the picture coarsely; it is painted in full once the handle is dropped."""
         layer = active_cube_layer(self.viewer)
         if layer is not None:
             every = cube_at(layer).wavelengths
@@ -311,7 +311,7 @@ class SpectraDock(ModelDock):
             self._row_menu.popup(self.table.viewport().mapToGlobal(place))
 
     def _fill_row_menu(self, menu: FilledMenu) -> None:
-        """List what can be done to the selected rows."""
+        """List the actions on the selected rows."""
         is_fixed = all(entry.rows.are_pixels for entry in self.model.chosen)
         lacks = "Labels are pixels of an image, in the colours of their layer." * is_fixed
         menu.entry("Colour ...", self._ask_colour, lacks=lacks)

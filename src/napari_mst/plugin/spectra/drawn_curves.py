@@ -15,32 +15,32 @@ from napari_mst.plugin.spectra.resolve import NO_COLOUR, DrawnCurve, LegendLine
 MOST = 8
 """Curves that the legend names; it counts the others."""
 SIGNS = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
-"""A solid line, dashes, dots, and dashes with dots: the styles of `DASHES`."""
+"""The styles of `DASHES` in the legend: solid, dashed, dotted, and dash-dotted."""
 DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])
-"""Dashes of the curves of the first cube, the second, ... in widths of the pen; None is solid."""
+"""Dashes of the curves of the first cube, the second, ... in pen widths; None is solid."""
 BAND_OPACITY = 0.22
 FADED = 0.45
-"""Opacity of the curves that are not selected, while some are."""
+"""Opacity of unselected curves while others are selected."""
 MOST_SMOOTH = 200
-"""Number of curves beyond which they are drawn thin, not smoothed, and by colour, to stay quick."""
+"""Most curves drawn smooth; more are drawn thin, jagged and grouped by colour, to stay quick."""
 ValueRange = tuple[float, ...]
 """The least and the largest value; empty for none."""
 GAP = np.array([np.nan])
 MARGIN = 0.05
-"""Share of the range of the values that is left free above and below."""
+"""Share of the range of the values that is left free at each end."""
 
 
 class CurvesItem(pg.GraphicsObject):
-    """Some curves as one item.
+    """Several curves as one item of the scene.
 
-    Those that are pinned Qt keeps as a picture, so that the live ones are redrawn without them.
+    Qt caches pinned curves as a picture, so that live curves are redrawn without them.
 
     Attributes
     ----------
     ink
-        The colour of curves that have none.
+        The colour of curves without a colour of their own.
     values
-        The least and the largest value that is drawn; empty if there is no number.
+        The least and the largest drawn value; empty if there is none.
     """
 
     ink = NO_COLOUR
@@ -50,14 +50,14 @@ class CurvesItem(pg.GraphicsObject):
         self.lines: Sequence[DrawnCurve] = ()
         self.values: ValueRange = ()
         self._rect = QRectF()
-        # Qt takes a hundred times as long for a wider path of a noisy spectrum.
+        # Qt takes a hundred times as long to draw a wider path of a noisy spectrum.
         self._width = 1 if is_live else 2
         if not is_live:
             self.setCacheMode(self.CacheMode.DeviceCoordinateCache)
 
     def set_lines(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw *lines* from now on."""
-        # First, as Qt keeps the old rectangle in the index of its scene until then.
+        # First, as Qt indexes the scene by the old rectangle until this call.
         self.prepareGeometryChange()
         self.lines = lines
         self.values = value_range(lines)
@@ -67,7 +67,7 @@ class CurvesItem(pg.GraphicsObject):
             wavelengths = np.concatenate([line.spectrum.wavelengths for line in lines])
             corner = np.array([wavelengths.min(), low])
             size = np.array([wavelengths.max(), high]) - corner
-            # One band or a flat curve spans nothing: the item would have no area.
+            # A single band or a flat curve would give the item no area.
             size[size == 0] = 1.0
             self._rect = QRectF(*(corner - MARGIN * size), *((1 + 2 * MARGIN) * size))
         self.update()
@@ -80,12 +80,12 @@ class CurvesItem(pg.GraphicsObject):
         """Qt calls this when the picture is out of date."""
         is_smooth = len(self.lines) <= MOST_SMOOTH
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
-        # All areas come first, so that none of them lies over a curve.
+        # Areas come first, so that none of them covers a curve.
         for line in self.lines:
             band = _band(line.spectrum)
             if band is not None:
                 painter.fillPath(band, self._tint(line, BAND_OPACITY))
-        # The curves that stand out are drawn last, over the faded ones.
+        # Selected curves are drawn last, over the faded ones.
         lines = sorted(self.lines, key=lambda line: line.is_faded, reverse=True)
         strokes = [[line] for line in lines] if is_smooth else _by_look(lines)
         for alike in strokes:
@@ -101,7 +101,7 @@ class CurvesItem(pg.GraphicsObject):
 
 
 def _by_look(lines: Sequence[DrawnCurve]) -> list[list[DrawnCurve]]:
-    """Put *lines* that one pen draws together."""
+    """Group the *lines* that one pen draws."""
     groups = dict[tuple[bool, int, str], list[DrawnCurve]]()
     for line in lines:
         look = (line.is_faded, line.style, line.spectrum.colour)
@@ -110,7 +110,7 @@ def _by_look(lines: Sequence[DrawnCurve]) -> list[list[DrawnCurve]]:
 
 
 def _path(lines: Sequence[DrawnCurve]) -> QPainterPath:
-    """Join the curves of *lines*, with a gap between each and the next."""
+    """Join the curves of *lines* into one path, with gaps between them."""
     spectra = [line.spectrum for line in lines]
     x = np.concatenate([part for curve in spectra for part in (curve.wavelengths, GAP)])
     y = np.concatenate([part for curve in spectra for part in (curve.values, GAP)])
@@ -120,7 +120,7 @@ def _path(lines: Sequence[DrawnCurve]) -> QPainterPath:
 def pen(colour: QColor, style: int, width: float) -> QPen:
     """Return a pen for the curves of cube number *style*."""
     made = QPen(colour, width)
-    # The width is in pixels of the screen, not in wavelengths and values.
+    # The width is in screen pixels, not in wavelengths and values.
     made.setCosmetic(True)
     dashes = DASHES[style % len(DASHES)]
     if dashes is not None:
@@ -143,9 +143,9 @@ def _band(spectrum: Spectrum) -> QPainterPath | None:
 
 
 def value_range(lines: Iterable[DrawnCurve]) -> ValueRange:
-    """The least and the largest value of *lines* and their bounds; empty if there is no number.
+    """Return the least and the largest value of *lines* and their bounds; empty without values.
 
-    Wide bounds do not squeeze the curves: they count as far as these keep half of the axis.
+    Wide bounds are clipped, so that the curves keep at least half of the axis.
     """
     spectra = [line.spectrum for line in lines]
     values = _finite(one.values for one in spectra)
@@ -165,7 +165,7 @@ def _finite(every: Iterable[Doubles | None]) -> Doubles:
 
 def legend_html(keys: Sequence[LegendLine], text: str) -> str:
     """Return a line for each of *keys*, with names in the colour *text* ("#rrggbb")."""
-    # Names come from files and from people: Qt would take "<" in them for a tag.
+    # Names come from files and users: Qt would take "<" in them for a tag.
     rows = [
         f'<span style="color:{key.colour}">{SIGNS[key.style % len(SIGNS)]}</span>'
         f"&nbsp;{html.escape(key.name)}"

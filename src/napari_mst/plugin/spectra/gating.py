@@ -1,4 +1,4 @@
-"""Gating without a window: the scatter of two values of a cube, and its way to labels and back.
+"""Gating without a window: the scatter of two values of a cube, and the labels drawn in it.
 
     gating = model.gating
     gating.x, gating.y = "r550", "PC 1"
@@ -39,9 +39,9 @@ MOST_GATES = 255
 MOST_LABELS = 50
 """Most labels of a layer that get colours in the scatter; a segmentation may have thousands."""
 STEPS = 10
-"""Gates that can be taken back."""
+"""Most gates that can be taken back."""
 TINTS = np.vstack([np.zeros(4), np.roll(COLOURS, -3, axis=0)])
-"""The colours of labels 0, 1, 2, ...: those of picks, from another one on."""
+"""The colours of labels 0, 1, 2, ...: the colours of picks, shifted by three."""
 COMPONENT = "A principal component of the cube"
 COMPONENTS = ("PC 1", "PC 2", "PC 3")
 SHARES = (0.4, 0.75)
@@ -57,12 +57,12 @@ class Highlight(NamedTuple):
 
 
 class Gating:
-    """Keeps the scatter of the cube that maps are made of true to what is chosen.
+    """Keeps the scatter of the source cube up to date with the chosen axes.
 
     Attributes
     ----------
     scatter
-        None while it is being computed, and without a cube.
+        The scatter; None while it is being computed, and without a cube.
     """
 
     def __init__(self, model: ShownSpectra, maps: MapMaker, start: Start) -> None:
@@ -75,11 +75,11 @@ class Gating:
         self._key: Any = None
         self._past: list[tuple[weakref.ref[Labels], Array]] = []
 
-    # ------------------------------------------------------------ what is chosen
+    # ------------------------------------------------------------ choices
 
     @property
     def presets(self) -> Mapping[str, str]:
-        """The values to choose from, and a line about each; none without a cube."""
+        """The values to choose from, each with a description; none without a cube."""
         return dict.fromkeys(COMPONENTS, COMPONENT) | self._model.layers.presets_of(
             self._maps.source
         )
@@ -93,7 +93,7 @@ class Gating:
 
     @property
     def x(self) -> str:
-        """The value along the axis to the right: a formula, an index, or a component."""
+        """The value along the horizontal axis: a formula, an index, or a component."""
         return self._text(0)
 
     @x.setter
@@ -103,7 +103,7 @@ class Gating:
 
     @property
     def y(self) -> str:
-        """The value along the axis upward."""
+        """The value along the vertical axis."""
         return self._text(1)
 
     @y.setter
@@ -111,15 +111,15 @@ class Gating:
         self._texts[1] = text
         self.update()
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ the scatter
 
     @property
     def is_busy(self) -> bool:
-        """True while the scatter is computed, or the pixels of a gate are looked for."""
+        """True while the scatter or the pixels of a gate are being computed."""
         return self._latest.is_busy or self._gate.is_busy
 
     def update(self) -> None:
-        """Compute the scatter again if its cube or its axes are others."""
+        """Compute the scatter again if its cube or its axes have changed."""
         source = self._maps.source
         cube = None if source is None else cube_at(source)
         key = None if cube is None else (Identity(cube.data), self.x, self.y)
@@ -134,14 +134,14 @@ class Gating:
             self._latest.run(Task(run, use, model.fail, model.publish))
 
     def forget(self) -> None:
-        """Let go of everything that was computed."""
+        """Release all results."""
         self._latest.cancel()
         self._reader.forget()
         self._key = self.scatter = None
 
     @property
     def highlights(self) -> list[Highlight]:
-        """The picks and regions that are shown, in their colours; more come after `publish`."""
+        """The visible picks and regions, in their colours; more may follow after `publish`."""
         found, source = self.scatter, self._maps.source
         if found is None or source is None:
             return []
@@ -156,7 +156,7 @@ class Gating:
         self._reader.ask([task for each in tasks.values() for task in each.values()])
         highlights: list[Highlight] = []
         for rows, each in tasks.items():
-            # In the order of their numbers, which the colours come in.
+            # Sorted by number, as the colours are.
             read = sorted(rows.found(self._reader.latest, each).items())
             numbers = np.array([number for number, _ in read], dtype=int)
             colours = hexes(np.asarray(rows.rgba(numbers), float).reshape(-1, 4))
@@ -166,7 +166,7 @@ class Gating:
 
     @property
     def pointed(self) -> tuple[float, float] | None:
-        """The place in the scatter of the pixel under the mouse; None if there is none."""
+        """The place of the pixel under the mouse in the scatter; None if there is none."""
         pixel = self._model.layers.pixel_on(self._maps.source)
         return None if pixel is None or self.scatter is None else self.scatter.place(*pixel)
 
@@ -178,7 +178,7 @@ class Gating:
         Raises
         ------
         SpectrumError
-            If there is no scatter, or there are as many labels as a layer holds.
+            If there is no scatter, or the layer is full.
         """
         found, source = self.scatter, self._maps.source
         if found is None or source is None:
@@ -191,7 +191,7 @@ class Gating:
         self._gate.run(job)
 
     def take_back(self) -> None:
-        """Take the last gate back."""
+        """Undo the last gate."""
         while self._past:
             on, before = self._past.pop()
             layer = on()
@@ -201,7 +201,7 @@ class Gating:
 
     @property
     def can_take_back(self) -> bool:
-        """True if there is a gate that can be taken back."""
+        """True if there is a gate to undo."""
         return any(self._model.has(on()) for on, _ in self._past)
 
     def _layer_on(self, source: Image) -> Labels | None:
@@ -214,7 +214,7 @@ class Gating:
 
     def _on_gate(self, on: "weakref.ref[Image]", inside: Mask) -> None:
         source: Any = on()
-        if not self._model.has(source):  # it was deleted meanwhile
+        if not self._model.has(source):  # deleted meanwhile
             return
         layer = self._layer_on(source)
         before = np.zeros(inside.shape, np.uint8) if layer is None else layer.data
@@ -242,13 +242,13 @@ class Gating:
 
 def _scatter(cube: SpectralCube, x: str, y: str, progress: Progress) -> Scatter:
     found = scatter(cube, x, y, progress=progress)
-    # Counted here: 12 million pixels would hold up the thread of the window.
+    # Counted here, as counting 12 million pixels would block the main thread.
     _ = found.whole_density
     return found
 
 
 def _densities(found: Scatter, labels: Array, progress: Progress) -> dict[int, NDArray[np.int_]]:
-    """Return the density of each of the first labels but 0."""
+    """Return the density of each of the first labels except 0."""
     sizes = np.bincount(np.maximum(labels, 0).ravel())
     numbers = np.flatnonzero(sizes[1:])[:MOST_LABELS] + 1
     densities = {}

@@ -1,4 +1,4 @@
-"""The rows of picks, and of the regions that a person has drawn: how they are read and changed."""
+"""The rows of picks, drawn regions and labels: how they are read and changed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
@@ -31,22 +31,22 @@ from napari_mst.plugin.viewer.placement import Placement, to_pixels
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 
 ELLIPSE_CORNERS = 256
-"""Corners of the polygon that stands for an ellipse."""
+"""Number of corners of the polygon that approximates an ellipse."""
 OPEN_SHAPES = frozenset(["line", "path"])
-"""napari's names for shapes without an inside: the pixels under the line are read."""
+"""napari's names of shapes without an inside, whose pixels under the line are read."""
 WHITE = [1.0, 1.0, 1.0, 0.15]
-"""RGBA of the faces of new shapes: one sees the image through them. napari takes no tuple."""
+"""RGBA of the faces of new shapes, through which the image shows. napari takes no tuple."""
 RELATIVE_WIDTH = 0.004
 """Width of the edges of new shapes as a share of the longer side of the image."""
 
 Tasks = dict[Hashable, ReadTask]
-"""Tasks by the numbers of the rows that they read."""
+"""Reading tasks by row number."""
 FoundSpectra = Mapping[int, Any]
-"""The results that were read of rows, by the numbers of these rows."""
+"""Results by row number."""
 
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
-    """Return the visible layers with regions; classes are regions, too, but no frame of a chart."""
+    """Return the visible layers of regions; classes count as regions, the frame of a chart not."""
     visible = [layer for layer in viewer.layers if layer.visible]
     return [
         layer
@@ -61,9 +61,9 @@ class LayerRows(Rows, ABC):
     Attributes
     ----------
     first
-        The number by which a person calls the first.
+        The number of the first row, as users count.
     version
-        Changes when names or colours do, where regions may be many.
+        Changes with the names and colours of labels, of which there may be many.
     """
 
     first = 1
@@ -71,10 +71,10 @@ class LayerRows(Rows, ABC):
 
     @abstractmethod
     def tasks(self, reading: Reading, viewer: ViewerModel) -> Tasks:
-        """Return the tasks that read these rows; none where they lie in another plane."""
+        """Return the tasks that read these rows; none if they lie in another plane."""
 
     def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> FoundSpectra:
-        """Return the *results* of *tasks*, which lie there by their slots."""
+        """Look up the results of *tasks* in *results*, by their slots."""
         read: dict[Any, Any] = {number: results.get(task.slot) for number, task in tasks.items()}
         return {number: each for number, each in read.items() if each is not None}
 
@@ -83,26 +83,26 @@ class LayerRows(Rows, ABC):
         """(n, 4) colours of these rows."""
 
     def marks(self) -> Mapping[int, ReferenceSpectrum | None]:
-        """Return what is known of the rows."""
+        """Return the reference spectra of the rows."""
         return {}
 
     def names(self) -> dict[int, str]:
-        """Return the names that a person has given, by the numbers of the rows."""
+        """Return the names that the user has given, by row number."""
         names = self.features.get("name", {}).items()
         return {number: name for number, name in names if isinstance(name, str)}
 
     def rename(self, index: int, name: str) -> None:
-        """Give a row another name, in the feature "name"; other features stay."""
+        """Rename a row, in the feature "name"; other features stay."""
         features = self.features
-        # A label has a separate row only when it has been described.
+        # A label has a row of features only once it has been described.
         features.loc[index, "name"] = name
         self.features = features
 
     @property
     def features(self) -> Any:
-        """A copy of the features, in which each row has the number of its region."""
+        """A copy of the features, indexed by the numbers of the regions."""
         features = self.layer.features.copy()
-        # Shapes are numbered by their rows alone, as these move when one is deleted.
+        # Shapes are numbered by position, which changes when one is deleted.
         has_numbers = self.are_pixels and "index" in features
         return features.set_index("index") if has_numbers else features
 
@@ -113,10 +113,10 @@ class LayerRows(Rows, ABC):
 
 
 class PickRows(LayerRows):
-    """The picks, whose curves are read at once, and their prediction intervals later."""
+    """The picks, whose curves are read at once and whose prediction intervals follow."""
 
     def tasks(self, reading: Reading, _: ViewerModel) -> Tasks:
-        """See `LayerRows`; those of prediction intervals are under ("band", number)."""
+        """See `LayerRows`; tasks of prediction intervals are under ("band", number)."""
         points = self.layer
         # Points may be hidden with napari's own tools.
         self.hidden = set(np.flatnonzero(~points.shown).tolist())
@@ -134,13 +134,13 @@ class PickRows(LayerRows):
             read = partial(read_window, *place)
             tasks[index] = reading.task((id(points), index), place, read, is_quick=True)
             if reading.of_band is not None and sides[index] == 1:
-                # Its place is its slot: no band stays around a pick that has moved away.
+                # The place is the slot, so that no interval stays where a pick has moved away.
                 key = ("band", row, column, reading.what)
                 tasks["band", index] = ReadTask(key, key, partial(reading.of_band, row, column))
         return tasks
 
     def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> FoundSpectra:
-        """See `LayerRows`; spectra have their prediction intervals, once these were read."""
+        """See `LayerRows`; spectra get their prediction intervals once these are read."""
         read: Any = super().found(results, tasks)
         bands = {key[1]: read.pop(key) for key in [*read] if isinstance(key, tuple)}
         return read | {number: replace(read[number], **band) for number, band in bands.items()}
@@ -155,7 +155,7 @@ class PickRows(LayerRows):
 
     def show(self, indices: set[int], is_shown: bool) -> None:
         """See `Rows`."""
-        # A copy: napari draws the points again only when `shown` is assigned.
+        # A copy: napari redraws the points only when `shown` is assigned.
         mask = np.array(self.layer.shown)
         mask[list(indices)] = is_shown
         self.layer.shown = mask
@@ -195,7 +195,7 @@ class ShapeRows(LayerRows):
             if kind == "ellipse":
                 outline = _ellipse(outline)
             vertices = outline @ matrix[:2, :2].T + matrix[:2, 2]
-            # The count is part of the slot: after one was deleted, its index may be another's.
+            # The count is part of the slot, as a deleted shape leaves its index to another.
             slot = (id(layer), index, len(layer.data))
             place = (kind, vertices.tobytes())
             tasks[index] = reading.task(slot, place, partial(read, vertices, kind))
@@ -227,13 +227,13 @@ class ShapeRows(LayerRows):
             self._recolour(changes)
 
     def _recolour(self, colours: Mapping[int, ArrayLike]) -> None:
-        """Give edges other RGB colours (0-1), and also faces that one sees through."""
+        """Give edges and translucent faces other RGB colours (0-1)."""
         layer = self.layer
         edges = np.array(layer.edge_color)
         faces = np.array(layer.face_color)
         for index, colour in colours.items():
             edges[index, :3] = colour
-            # A face that hides the image was made so by a person: it stays.
+            # The user has made an opaque face on purpose: it stays.
             if faces[index, 3] < 1:
                 faces[index, :3] = colour
         layer.edge_color = edges
@@ -241,7 +241,7 @@ class ShapeRows(LayerRows):
 
 
 def _ellipse(corners: Doubles) -> Doubles:
-    """Return the outline of the ellipse in a (4, 2) frame."""
+    """Return the outline of the ellipse whose frame has the *corners* (4, 2)."""
     turn = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, None]
     first_axis, second_axis = (corners[[1, 3]] - corners[0]) / 2
     return corners.mean(axis=0) + np.cos(turn) * first_axis + np.sin(turn) * second_axis
@@ -258,7 +258,7 @@ def _line(vertices: Doubles, shape: tuple[int, int]) -> Region:
 
 
 class LabelRows(LayerRows):
-    """The labels of a layer: pixels of an image, which stay, in the colours of that layer."""
+    """The labels of a layer, whose pixels and colours belong to the layer."""
 
     are_pixels = True
     first = 0
@@ -274,9 +274,9 @@ class LabelRows(LayerRows):
         if image is None:
             return {}
         where, labels = image
-        # The pixels are not compared, as that would take as long as to read them again. The second
-        # number is for undone paint, which `changed` does not hear of. The list is napari's private
-        # one, as nothing public reports an undo.
+        # Comparing the pixels would take as long as reading them again. The second number reflects
+        # undone paint, which does not reach `changed`. The list is private to napari, as nothing
+        # public reports an undo.
         place = (id(layer), self._pixel_version, len(layer._redo_history), where)
 
         def read(progress: Progress) -> Any:
@@ -294,28 +294,28 @@ class LabelRows(LayerRows):
         colormap = self.layer.colormap
         if not isinstance(colormap, DirectLabelColormap):
             return colormap.map(numbers)
-        # For an array napari compiles code first, which takes seconds; a single number it looks up.
+        # For an array napari compiles code first, which takes seconds; it looks up single numbers.
         return np.reshape([colormap.map(int(number)) for number in numbers], (-1, 4))
 
     def describe(self, table: Table) -> None:
-        """Add the columns of *table* to the features that are there."""
-        # Here, for that takes long; napari has it.
+        """Add the columns of *table* to the present features."""
+        # Imported here, as it takes long; napari brings it.
         import pandas as pd
 
         kept = self.features.drop(columns=[*table], errors="ignore")
         self.features = kept.join(pd.DataFrame(table, index=table["label"]), how="outer")
 
     def changed(self, *, has_other_pixels: bool) -> None:
-        """Take notice that names or colours have changed, and perhaps pixels."""
+        """Note that names or colours have changed, and perhaps pixels."""
         self.version += 1
         self._pixel_version += has_other_pixels
 
 
 class Group:
-    """The rows of one layer that were read.
+    """The entries of one layer, from the results of its rows.
 
-    *read* has a mapping by the numbers of the rows for each of the *cubes*, and one more with the
-    errors if there is a reference.
+    *read* holds a mapping by row number for each of the *cubes*, and a last one with the errors if
+    there is a reference.
     """
 
     def __init__(self, rows: LayerRows, read: Sequence[FoundSpectra], cubes: int) -> None:
@@ -325,7 +325,7 @@ class Group:
         numbers = sorted(set[int]().union(*self._spectra))
         given, marks, name = rows.names(), rows.marks(), rows.layer.name
         rgba = np.asarray(rows.rgba(np.array(numbers, dtype=int)), dtype=float).reshape(-1, 4)
-        # The feature "name", or else the layer and the number; and the colour.
+        # The name is the feature "name", or else the layer and the number.
         self._looks = {
             number: (given.get(number) or f"{name} {number + rows.first}", colour)
             for number, colour in zip(numbers, hexes(rgba), strict=True)
@@ -350,7 +350,7 @@ class Group:
             if spectrum is None:
                 return None
             origin = spectrum.origin
-            # A pick is found again by its row and column.
+            # Row and column identify a pick.
             place = origin if origin.row is not None else replace(origin, region=name)
             return replace(spectrum, name=name, colour=colour, origin=place)
 
@@ -358,16 +358,16 @@ class Group:
 
 
 def _origin(rows: LayerRows, read: Sequence[FoundSpectra], cubes: int) -> tuple[Hashable, ...]:
-    """Return a key that identifies a group while it holds everything that *read* returned."""
+    """Return a key that identifies a group as long as the group holds the objects in *read*."""
     return (rows, rows.version, cubes, id(rows.hidden), *map(id, read))
 
 
 def group_of(
     rows: LayerRows, read: Sequence[FoundSpectra], cubes: int, last: Sequence[Group]
 ) -> Group:
-    """Return the group of *rows*; that among the *last* ones if nothing has changed.
+    """Return the group of *rows*, taken from the *last* ones if nothing has changed.
 
-    Thousands of labels have the same results again; picks and shapes have new ones each time.
+    This saves thousands of labels from being rebuilt; picks and shapes are new each time.
     """
     made_from = _origin(rows, read, cubes)
     same = (group for group in last if group.made_from == made_from)
@@ -375,7 +375,7 @@ def group_of(
 
 
 def draw(viewer: ViewerModel, tool: str = "add_rectangle") -> Shapes | None:
-    """Have shapes drawn on the layer of regions of the selected cube; None without a cube.
+    """Let the user draw on the layer of regions of the selected cube; None without a cube.
 
     *tool* is napari's name of a mode.
     """
@@ -390,7 +390,7 @@ def draw(viewer: ViewerModel, tool: str = "add_rectangle") -> Shapes | None:
 
 
 def add_regions(viewer: ViewerModel, cube_layer: Image) -> Shapes:
-    """Add a layer to draw regions on, where *cube_layer* lies; it becomes the selected one."""
+    """Add a layer to draw regions on, in the place of *cube_layer*, and select it."""
     longer_side = max(cube_layer.data.shape[-2:])
     return viewer.add_shapes(
         # Without an axis for wavelengths, a region lies on every band.

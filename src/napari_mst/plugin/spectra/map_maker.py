@@ -1,4 +1,4 @@
-"""Makes maps of a cube as layers: which map, its number and its formula, run and cancel."""
+"""Makes maps of a cube as layers: the choice of map, its number and formula, and its runs."""
 
 import weakref
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ MISSING = {
     "reference": "Choose a reference first: Compare, on the page Spectra.",
     "photo": "First open the photo that the cube was made from.",
 }
-"""Sentences on what a map needs, by the name of its argument."""
+"""What to do if a map lacks something, by the name of its argument."""
 NO_CUBE = "There is no cube to make a map of. Select the layer of one."
 LABELS_OPACITY = 0.6
 """The image stays visible below labels."""
@@ -60,7 +60,7 @@ GREY = "#888888"
 
 
 LINES = (("A", "#4d8fea"), ("B", "#f58231"), ("C", "#3cb44b"), ("D", "#e6194b"), ("E", "#911eb4"))
-"""Names and colours of the bands of a formula, in the order in which they come in it."""
+"""Names and colours of the bands of a formula, in the order of the formula."""
 
 
 COMPUTED = "The cube of a photo that was only opened is computed for this map, which takes a while."
@@ -82,11 +82,11 @@ def make_map(
     on: CubeLayer,
     progress: Progress,
 ) -> tuple[list[LayerTuple], str]:
-    """The job: the layers of a map *on* its cube, the topmost last, and the note of the map.
+    """Do the job: make the layers of a map *on* its cube, the topmost last, and its note.
 
-    Each is a plane: a stack would lie on the slider of the wavelengths, where it has no place.
+    Each layer is a plane, as a stack would share the slider with the wavelengths.
     """
-    # A photo is read here, on the thread of the job.
+    # Photos are read here, on the thread of the job.
     read = {
         name: thing.read() if isinstance(thing, LayerPhoto) else thing
         for name, thing in asked.items()
@@ -109,69 +109,69 @@ def _layer(made: Map, title: str, pixels: Array, on: CubeLayer) -> LayerTuple:
     }
     if kind.content == "labels":
         return pixels, {**arguments, **_label_look(made)}, "labels"
-    # Without limits napari would look for them in the pixels, which is slow.
+    # Without limits napari would search the pixels for them, which is slow.
     arguments["contrast_limits"] = kind.limits_of(pixels)
     return pixels, {**arguments, "colormap": kind.colormap}, "image"
 
 
 def _label_look(made: Map) -> dict[str, Any]:
-    """Names of the labels 1, 2, ..., and their colours where the spectra have some."""
+    """Return the names of the labels 1, 2, ..., and their colours if the spectra have some."""
     names = {"index": list(range(len(made.names) + 1)), "name": ["", *made.names]}
     look: dict[str, Any] = {"features": names, "opacity": LABELS_OPACITY}
     if made.tints:
         table: dict[int | None, str] = {None: "transparent", 0: "transparent"}
         table |= {number: tint or GREY for number, tint in enumerate(made.tints, 1)}
         look["colormap"] = DirectLabelColormap(color_dict=table)
-        # napari compiles what colours these labels when it is first used, which takes seconds:
-        # on this thread, that does not hold up the window.
+        # The first use makes napari compile the colour map, which takes seconds: here, on the
+        # thread of the job.
         look["colormap"].map(made.data[:1, :1])
     return look
 
 
 class MapMaker:
-    """Makes the chosen map; when a band of its formula is moved, it is made again in its layer.
+    """Makes the chosen map, and updates its layer when a band of its formula is moved.
 
     Attributes
     ----------
     kind
-        The map that is chosen, a row of `MAPS`.
+        The chosen map, a row of `MAPS`.
     number
-        The number that it asks for.
+        The number that the map asks for.
     progress
-        The share of the run that is done, 0-1.
+        The finished share of the run, 0-1.
     """
 
     def __init__(self, model: ShownSpectra, start: Start) -> None:
         self._model = model
         self._latest = Latest(start)
-        # Kept for each map, whose text is found as it was left.
+        # Each map keeps its own text.
         self._texts = dict[str, str]()
-        # The notes of the chosen map, by the layers of the cubes that it was made of.
+        # The notes of the chosen map, by the layers of its source cubes.
         self._notes = WeakKeyDictionary[Layer, str]()
         self._source_ref = self._selected_ref = weak(None)
         self.choose(next(iter(MAPS)))
 
-    # ------------------------------------------------------------ what is chosen
+    # ------------------------------------------------------------ choices
 
     def choose(self, name: str) -> None:
-        """Choose the map *name* of `MAPS`, with its usual number."""
+        """Choose the map *name* of `MAPS`, with its default number."""
         self.kind = MAPS[name]
         number = self.kind.number
         self.number = 0.0 if number is None else number.default
         self.progress = 0.0
         self._notes.clear()
-        # The layers of another map do not follow the lines of this one. Weak, so that a map that a
-        # person deletes is freed.
+        # The layers of another map do not follow the lines of this one. Weak, so that deleted maps
+        # are freed.
         self._drawn: list[weakref.ref[Any]] = []
         self._is_moved = False
         self._model.publish()
 
     @property
     def source(self) -> Image | None:
-        """The layer of the cube that maps are made of.
+        """The layer of the cube that maps are made of: the selected cube, or the chosen one.
 
-        It is the selected cube; but a cube that a map has made is selected so that it is seen, and
-        becomes the source of other maps only when a person chooses it.
+        A cube that a map has made is selected to show it, but becomes the source of other maps only
+        when the user chooses it.
         """
         chosen: Image | None = self._source_ref()
         is_there = self._model.has(chosen) and cube_of(chosen) is not None
@@ -183,9 +183,9 @@ class MapMaker:
         self._model.publish()
 
     def follow_selection(self) -> None:
-        """Take the cube that a person has just selected as the source.
+        """Take the cube that the user has just selected as the source.
 
-        A picture that comes to the cube is selected for a moment, which changes nothing.
+        A new picture of a cube is selected for a moment, which changes nothing.
         """
         selected = active_cube_layer(self._model.viewer)
         if selected is not self._selected_ref():
@@ -197,13 +197,13 @@ class MapMaker:
 
     @property
     def presets(self) -> Mapping[str, str]:
-        """The texts to choose from, and a line about each; none without a cube."""
+        """The texts to choose from, each with a description; none without a cube."""
         cube, text = self._cube, self.kind.text
         return {} if cube is None or text is None else text.presets(cube)
 
     @property
     def text(self) -> str:
-        """The text that the map asks for; the first preset until another is chosen."""
+        """The text that the map asks for; by default the first preset."""
         chosen = self._texts.get(self.kind.name)
         return next(iter(self.presets), "") if chosen is None else chosen
 
@@ -222,7 +222,7 @@ class MapMaker:
 
     @property
     def markers(self) -> list[Marker]:
-        """The lines that the plot shows: one at each band of the formula."""
+        """The lines in the plot, one at each band of the formula."""
         with suppress(SpectrumError):
             places = zip(cycle(LINES), self._bands().values(), strict=False)
             return [Marker(*look, wavelength) for look, wavelength in places]
@@ -230,7 +230,7 @@ class MapMaker:
 
     @property
     def about(self) -> str:
-        """Sentences on the index and its bands, and on how far a map can be trusted."""
+        """Sentences about the index, its bands, and how far the map can be trusted."""
         layer, cube = self.source, self._cube
         if layer is None or cube is None:
             return ""
@@ -240,18 +240,18 @@ class MapMaker:
             if parts := ", ".join(filter(None, (self.presets.get(self.text, ""), *bands))):
                 sentences.append(f"{parts}.")
         is_guess = self.kind.is_of_spectra and cube.provenance.model
-        # A map that was made says more.
+        # The note of a finished map is more exact.
         sentences.append(self._notes.get(layer) or (ESTIMATED if is_guess else ""))
         if self.is_busy and coarse_of(cube.data) is not cube.data:
             sentences.append(COMPUTED)
         return " ".join(filter(None, sentences))
 
     def move_line(self, number: int, wavelength: float) -> None:
-        """Move a band of the map; the layers that were made last follow it."""
+        """Move a band of the map; the layers of the last run follow it."""
         text = self.kind.text
         if self._cube is not None and text is not None and text.moved is not None:
             self.text = text.moved(self.text, number, wavelength)
-        # A run for the place before ends first, else nothing would be seen while it moves on.
+        # The run for the previous place ends first; otherwise nothing would show during a move.
         self._is_moved = self.is_busy
         if not self._is_moved:
             self._start()
@@ -260,19 +260,19 @@ class MapMaker:
 
     @property
     def is_live(self) -> bool:
-        """True while the map that was made last follows its lines."""
+        """True while the layers of the last run follow the lines."""
         return bool(self._drawn) and all(on() in self._model.viewer.layers for on in self._drawn)
 
     @property
     def lacks(self) -> str:
-        """A sentence on what the chosen map needs and does not have; "" if it can be made."""
+        """A sentence on what the chosen map lacks; "" if it can be made."""
         cube = self._cube
         if cube is None:
             return NO_CUBE
         return refusal(self._asked, cube)
 
     def run(self) -> None:
-        """Make the map that is chosen, as new layers; raises `SpectrumError` where it `lacks`."""
+        """Make the chosen map as new layers. Raises `SpectrumError` if it `lacks` something."""
         # With no layer to follow, `_on_made` adds new ones.
         self._drawn = []
         self._start()
@@ -296,7 +296,7 @@ class MapMaker:
         on = CubeLayer(layer.name, Placement.of(layer), weakref.ref(layer))
         cube, kind = cube_at(layer), self.kind
         run = partial(make_map, kind, cube, self._asked(cube), on)
-        # They are followed even if a person chooses another map during the run.
+        # These layers are updated even if the user chooses another map during the run.
         on_made = partial(self._on_made, kind, on, self._drawn)
         self._model.intend(problem="")
         self._latest.run(Task(run, on_made, self._model.fail, self._on_end, self._on_progress))
@@ -311,9 +311,9 @@ class MapMaker:
         self._model.publish()
 
     def _asked(self, cube: SpectralCube) -> dict[str, Any]:
-        """Return what the map of *cube* asks for; raises `SpectrumError` if something is missing.
+        """Return the arguments for the map of *cube*, by name.
 
-        What it needs has the name of its argument.
+        Raises `SpectrumError` if something is missing.
         """
         kind = self.kind
         kind.check(cube)
@@ -336,17 +336,17 @@ class MapMaker:
     def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
         """Return the topmost photo of the size of *cube*; None if there is none."""
         viewer = self._model.viewer
-        # An image that was made from the photo or the cube is no measure for either.
+        # An image made from the photo or the cube cannot serve as their photo.
         taken = (photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo))
         photos = (LayerPhoto.of(photo, viewer.dims.point) for photo in taken)
         return next((photo for photo in photos if photo.shape == cube.shape[1:]), None)
 
     def _spectra(self) -> list[Spectrum] | None:
-        """Return the spectra on the selected cube that pixels are classified by."""
+        """Return the spectra on the selected cube by which pixels are classified."""
         shown = self._model.shown
-        # Spectra of classes are left out: the classes were made from such spectra.
+        # Spectra of classes are left out, as classes come from such spectra.
         measured = [entry for entry in shown if entry.layer is None or not is_made(entry.layer)]
-        # One more than can be used is enough to be refused, where thousands would take seconds.
+        # One more than the maximum is enough for a refusal; thousands would take seconds.
         entries = measured[: MOST_CLASSES + 1]
         return [entry.first for entry in entries if entry.spectra[0] is not None] or None
 
@@ -354,13 +354,13 @@ class MapMaker:
 
     @property
     def measured(self) -> Image | None:
-        """The map that is selected: an image of one value for each pixel."""
+        """The selected map, an image with one value per pixel."""
         active = self._model.viewer.layers.selection.active
         is_map = isinstance(active, Image) and active.ndim == 2 and not active.rgb
         return active if is_map and not active.multiscale else None
 
     def number_above(self, least: float) -> None:
-        """Number the regions of the selected map of *least* and more, as labels over it."""
+        """Number the regions of the selected map with values of at least *least*, as labels."""
         image = self.measured
         if image is not None:
             pixels, use = image.data, partial(self._on_numbered, weakref.ref(image))
@@ -374,7 +374,7 @@ class MapMaker:
 
     def _on_numbered(self, on: "weakref.ref[Image]", labels: Array) -> None:
         image: Any = on()
-        if not self._model.has(image):  # it was deleted meanwhile
+        if not self._model.has(image):  # deleted meanwhile
             return
         viewer = self._model.viewer
         name = f"regions of {image.name}"
@@ -393,13 +393,13 @@ class MapMaker:
         result: tuple[list[LayerTuple], str],
     ) -> None:
         made, note = result
-        # A person may have chosen another map during the run.
+        # The user may have chosen another map during the run.
         is_chosen, layer = kind is self.kind, on.cube()
         if is_chosen and layer is not None:
             self._notes[layer] = note
         left: Sequence[Any] = [there() for there in followed]
         drawn = [layer for layer in left if layer in self._model.viewer.layers]
-        # A line may have been moved on another cube, whose planes do not fit into these layers.
+        # A line may have been moved on another cube, whose planes do not fit these layers.
         if [layer.data.shape for layer in drawn] == [data.shape for data, *_ in made]:
             for layer, (data, look, _) in zip(drawn, made, strict=True):
                 title = layer.metadata[UNIT_KEY]
@@ -415,15 +415,15 @@ class MapMaker:
     def _add(
         self, made: Sequence[LayerTuple], on: CubeLayer, added: list[weakref.ref[Any]]
     ) -> None:
-        """Add layers on top of all images, list them in *added*, and select the one that is seen.
+        """Add layers above all images, append them to *added*, and select the visible one.
 
-        For each napari takes the window's thread for a tenth of a second, so they come one by one.
+        Each blocks the main thread for a tenth of a second, so they are added one by one.
         """
         first, *rest = made
         viewer = self._model.viewer
         source = on.cube()
         is_still_selected = self.source is source
-        # Only the last of several planes, which is their first, is to be seen.
+        # Only the last of several layers, which shows the first plane, stays visible.
         hide_maps(viewer)
         with selection_kept(viewer):
             layer = viewer.add_layer(Layer.create(*first))
@@ -434,6 +434,6 @@ class MapMaker:
             idle = Task(ignore, lambda _: add_rest(), self._model.fail, self._on_end)
             self._latest.run(idle)
         elif is_still_selected:
-            # napari scrolls to it, unless a person has selected another cube during the run.
+            # napari scrolls to it, unless the user has selected another cube during the run.
             viewer.layers.selection.active = layer
             self.source = source
