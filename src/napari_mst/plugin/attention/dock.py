@@ -57,10 +57,10 @@ from napari_mst.plugin.reconstruct.form import NO_PHOTO, ReconstructionForm
 from napari_mst.plugin.reconstruct.sections import RowsWidget
 from napari_mst.plugin.reconstruct.setting_rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.viewer.chart import SUFFIXES
 from napari_mst.plugin.viewer.full_screen import FullScreenButton
 from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
+from napari_mst.plugin.viewer.themed_plot import SUFFIXES
 from napari_mst.plugin.viewer.widgets import (
     HelpButton,
     Paragraph,

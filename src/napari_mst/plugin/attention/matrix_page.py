@@ -21,8 +21,8 @@ from qtpy.QtWidgets import (
 from napari_mst.attention.record import beside_uniform
 from napari_mst.plugin.attention.attention_model import RecordedHead
 from napari_mst.plugin.attention.drawings import Drawing, matrix_pictures, rollout_pictures
-from napari_mst.plugin.viewer.chart import Chart
 from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.themed_plot import ThemedPlot
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 COLORMAP = "inferno"
@@ -99,7 +99,7 @@ def scale_bar() -> QWidget:
     return bar
 
 
-class Pictures(Chart):
+class Pictures(ThemedPlot):
     """Pictures in rows of two or three, each at least *lowest* pixels high.
 
     A double click enlarges a picture to the whole page; a second one shows all pictures again.
@@ -139,7 +139,7 @@ class Pictures(Chart):
         self.draw(self._every)
 
     def set_theme(self, theme: Theme, background: str = "") -> None:
-        """See `Chart`."""
+        """See `ThemedPlot`."""
         super().set_theme(theme, background)
         self.draw(self._every)
 

@@ -27,8 +27,8 @@ from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import VIEWS, Settings
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.chart import PICTURES
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of
+from napari_mst.plugin.viewer.themed_plot import PICTURES
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
 OPENS = (

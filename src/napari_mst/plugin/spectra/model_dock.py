@@ -48,7 +48,6 @@ from napari_mst.plugin.spectra.resolve import Snapshot
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.bands import unit_of
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
-from napari_mst.plugin.viewer.chart import Chart
 from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
@@ -59,6 +58,7 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import calling, report
+from napari_mst.plugin.viewer.themed_plot import ThemedPlot
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill
 
 INTERVAL = 25
@@ -156,7 +156,7 @@ class ModelDock(Dock):
         self.plot = SpectraPlot()
         self.problem = Paragraph()
         self.problem.hide()
-        self.charts: list[Chart] = [self.plot]
+        self.plots: list[ThemedPlot] = [self.plot]
         self.plot.band_dragged.connect(self.model.go_to)
         self.plot.cursor_moved.connect(self.model.point_at_wavelength)
         self.plot.rows_clicked.connect(self.model.choose)
@@ -213,8 +213,8 @@ class ModelDock(Dock):
 
     def set_theme(self, theme: Theme) -> None:
         """See `Dock`."""
-        for chart in self.charts:
-            chart.set_theme(theme)
+        for plot in self.plots:
+            plot.set_theme(theme)
         # A bar at its side, as the colour itself is hard to read on some themes.
         self.problem.setStyleSheet(PROBLEM.format(theme.warning.as_hex()))
 

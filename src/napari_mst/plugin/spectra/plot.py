@@ -15,7 +15,7 @@ from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.drawn_curves import MARGIN, CurvesItem, ValueRange, legend_html
 from napari_mst.plugin.spectra.resolve import NO_ENTRY, DrawnCurve, LegendLine, Marker
 from napari_mst.plugin.viewer.bands import VISIBLE, visible_spectrum
-from napari_mst.plugin.viewer.chart import Chart
+from napari_mst.plugin.viewer.themed_plot import ThemedPlot
 
 LOWEST = 180
 """Pixels; a plot that is lower cannot be read."""
@@ -35,7 +35,7 @@ NEAR_ZERO = 0.5
 """Share of the largest value below which the least one has the axis begin at zero."""
 
 
-class SpectraPlot(Chart):
+class SpectraPlot(ThemedPlot):
     """Draws the curves that it is given.
 
     `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor), `handle_dragged` also
@@ -137,7 +137,7 @@ class SpectraPlot(Chart):
     # ------------------------------------------------------------ look
 
     def set_theme(self, theme: Theme, background: str = "") -> None:
-        """See `Chart`."""
+        """See `ThemedPlot`."""
         super().set_theme(theme, background)
         background = background or theme.background.as_hex()
         text, strong = theme.text.as_hex(), theme.icon.as_hex()
@@ -153,7 +153,7 @@ class SpectraPlot(Chart):
 
     @contextmanager
     def as_printed(self) -> Iterator[None]:
-        """Show the plot with its legend, and without lines that follow the mouse: see `Chart`."""
+        """Show the plot with its legend, and without lines that follow the mouse."""
         passing = (self.guides, self.live)
         for item in passing:
             item.hide()

@@ -19,8 +19,8 @@ from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.plot import LEFT_WIDTH, relabel
 from napari_mst.plugin.spectra.profiling import NO_LINE, spectrogram
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
-from napari_mst.plugin.viewer.chart import PICTURES, SUFFIXES, Chart
 from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.themed_plot import PICTURES, SUFFIXES, ThemedPlot
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 LOWEST = 220
@@ -32,7 +32,7 @@ SAVE = "Save the profile as a table of all bands (.csv), or as a figure (.png, .
 PROFILE_HINT = "Above: the value along the line. Below: its spectra. A click there shows that band."
 
 
-class ProfilePlot(Chart):
+class ProfilePlot(ThemedPlot):
     """Draws a transect; `wavelength_clicked` carries a wavelength of the spectrogram."""
 
     wavelength_clicked = Signal(float)
@@ -67,7 +67,7 @@ class ProfilePlot(Chart):
         self.scene().sigMouseClicked.connect(self._on_clicked)
 
     def set_theme(self, theme: Theme, background: str = "") -> None:
-        """See `Chart`."""
+        """See `ThemedPlot`."""
         super().set_theme(theme, background)
         self.curve.setPen(pg.mkPen(theme.highlight.as_hex(), width=2))
         self.band.setPen(pg.mkPen("white", width=1, style=Qt.PenStyle.DashLine))
@@ -118,7 +118,7 @@ class ProfileDock(ModelDock):
         self.profile = self.model.profile
         self.source = SourceBox(self.model)
         self.chart = ProfilePlot()
-        self.charts.append(self.chart)
+        self.plots.append(self.chart)
         self.value = TextBox(VALUE)
         self.value.lineEdit().setPlaceholderText("the band at the slider")
         self.draw_button = QPushButton("Draw a line", toolTip=DRAW)

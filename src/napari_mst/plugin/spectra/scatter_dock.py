@@ -20,8 +20,8 @@ from napari_mst.plugin.spectra.gating import Highlight
 from napari_mst.plugin.spectra.model_dock import ModelDock
 from napari_mst.plugin.spectra.plot import LEFT_WIDTH, relabel
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
-from napari_mst.plugin.viewer.chart import PICTURES, Chart
 from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.themed_plot import PICTURES, ThemedPlot
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 FAINTEST = 0.25
@@ -78,7 +78,7 @@ class _Lasso(pg.ViewBox):
         return place.x(), place.y()
 
 
-class ScatterPlot(Chart):
+class ScatterPlot(ThemedPlot):
     """Draws a scatter; `drawn` carries the corners (x, y) of an outline in it."""
 
     drawn = Signal(list)
@@ -108,7 +108,7 @@ class ScatterPlot(Chart):
         self.scene().sigMouseClicked.connect(self._on_clicked)
 
     def set_theme(self, theme: Theme, background: str = "") -> None:
-        """See `Chart`."""
+        """See `ThemedPlot`."""
         super().set_theme(theme, background)
         self._drawn = ()
         self.spot.setPen(pg.mkPen(theme.icon.as_hex(), width=2))
@@ -179,7 +179,7 @@ class ScatterDock(ModelDock):
         self.back_button = QPushButton("Take back", toolTip="Take the last label back.")
         self.save_button = QPushButton("Save ...", toolTip="Save the scatter as a picture.")
         self.about = Paragraph()
-        self.charts.append(self.scatter)
+        self.plots.append(self.scatter)
         for button in (self.back_button, self.save_button):
             self.source.row.addWidget(button)
         row = fill(QHBoxLayout())

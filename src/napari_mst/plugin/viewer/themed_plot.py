@@ -21,7 +21,7 @@ FINENESS = 3
 BYTES_PER_PIXEL = 4
 
 
-class Chart(pg.GraphicsLayoutWidget):
+class ThemedPlot(pg.GraphicsLayoutWidget):
     """A plot that is at least *lowest* pixels high.
 
     Attributes
