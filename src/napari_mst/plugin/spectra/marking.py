@@ -1,4 +1,4 @@
-"""Reference spectra of one viewer: marks them on picks, and keeps the cube refined to them.
+"""Reference spectra of one viewer: marks picks with them, and keeps the cube refined to them.
 
 model.references.mark(model.entries, grey(99, wavelengths))
 model.references.suggest(4)
@@ -37,54 +37,54 @@ NO_PICK = "No pick is selected. Click on the image, or select rows of picks in t
 STAYS = "The cube was saved refined to this spectrum, and stays so. Reconstruct it to start again."
 NO_CUBE = "There is no cube to refine. Select the layer of a reconstruction."
 CLIPBOARD = "the clipboard"
-"""The name of copied text in messages."""
+"""Name of copied text in messages."""
 
 LEAST_WINDOW = 3
-"""Side in pixels of the spot that is known under a pick of a single pixel."""
+"""Side in pixels of the square that a reference spectrum at a single-pixel pick stands for."""
 UNNAMED = "reference spectrum"
-"""The name of a reference spectrum that has none."""
+"""Name of a reference spectrum without a name."""
 PASTED = "pasted"
-"""The name of a copied spectrum that has none."""
+"""Name of a copied spectrum without a name."""
 
 
 _SEPARATORS = re.compile(r"[\s,;]+")
 
 
 class ReferenceSpectra(Refiner):
-    """Marks picks as known, and keeps the cube refined to them."""
+    """Marks picks with reference spectra, and keeps the cube refined to them."""
 
     def __init__(self, model: ShownSpectra, start: Start) -> None:
         super().__init__(model, start)
-        # Cubes whose own reference spectra were put back as marks, or need not be.
+        # Cubes whose saved reference spectra are already restored as marks, or need not be.
         self._seen = weakref.WeakSet[Image]()
 
     @property
     def cube(self) -> SpectralCube:
-        """The cube that is refined: the selected one, or the one that it was refined from.
+        """The cube to refine: the selected one, or the cube from which it was refined.
 
         Raises
         ------
         CubeError
-            If there is none, or none that can be refined.
+            If there is no cube, or it cannot be refined.
         """
         return _cube_of(self._base())
 
     def is_ours(self, layer: Layer) -> bool:
-        """True for the cube layer that is refined, and for the one made of it."""
+        """True for the layers of the cube to refine and of the refined cube."""
         base = active_cube_layer(self._model.viewer)
         return layer in (base, self._layers.base, self._layers.refined)
 
     # ------------------------------------------------------------ marking
 
     def mark(self, entries: Sequence[Entry], true: Spectrum | Image) -> None:
-        """Make the picks of *entries* known: *true* is the reflectance of each.
+        """Mark the picks of *entries* with the reflectance *true*.
 
-        A layer of a cube says what each pick is on that cube.
+        If *true* is the layer of a cube, each pick is marked with its spectrum on that cube.
 
         Raises
         ------
         CubeError
-            If no cube is selected that can be refined.
+            If the selected cube cannot be refined, or there is none.
         SpectrumError
             If there are no picks on the cubes, or *true* is no reflectance that fits the cube.
         """
@@ -100,9 +100,9 @@ class ReferenceSpectra(Refiner):
         self._put(base, spots)
 
     def open(self, spectra: Sequence[Spectrum]) -> None:
-        """Make *spectra* known at the rows and columns where they were measured, by new picks.
+        """Mark new picks with *spectra*, at the rows and columns where they were measured.
 
-        Raises as `mark`, and `SpectrumError` if one of them has no place.
+        Raises the errors of `mark`, and `SpectrumError` if a spectrum has no place.
         """
         spots = list[ReferenceSpectrum]()
         for spectrum in spectra:
@@ -116,7 +116,7 @@ class ReferenceSpectra(Refiner):
         self._put(self._base(), spots)
 
     def insist(self, entries: Sequence[Entry]) -> None:
-        """Use the reference spectra of *entries* even where the photo contradicts them."""
+        """Use the reference spectra of *entries* even if the photo contradicts them."""
         points = self._points()
         marks = picks.marks_of(points)
         picked = {pick: marks[pick] for pick in self._picked(entries)}
@@ -125,7 +125,7 @@ class ReferenceSpectra(Refiner):
         self._model.end_action()
 
     def unmark(self, entries: Sequence[Entry]) -> None:
-        """Forget what is known of the picks of *entries*."""
+        """Take the marks off the picks of *entries*."""
         points = self._points()
         picked = self._picked(entries)
         rows.put_marks(points, dict.fromkeys(picked))
@@ -134,12 +134,12 @@ class ReferenceSpectra(Refiner):
         if layer is not None:
             pixels, _ = picks.pixels_of(points, layer)
             former = _former(cube_at(layer))
-            # The cube was refined to it before it was opened.
+            # The cube had been refined to the spectrum before it was opened.
             if any(tuple(pixels[pick].tolist()) in former for pick in picked):
                 self._model.say(STAYS)
 
     def _put(self, layer: Image, spots: Sequence[ReferenceSpectrum]) -> None:
-        """Make pixels of *layer* known, by picks, once all of it is checked."""
+        """Check *spots*, and mark picks on *layer* with them."""
         cube = _cube_of(layer)
         reference_values(cube, spots)
         self._layers.set_base(layer)
@@ -161,8 +161,8 @@ class ReferenceSpectra(Refiner):
     def suggest(self, count: int) -> None:
         """Put picks "spot 1", "spot 2", ... where a measurement would help most, and select them.
 
-        Spots that were suggested before and not measured are taken away. Raises `CubeError` if no
-        cube is selected that can be refined.
+        Earlier suggestions that were not measured are removed. Raises `CubeError` if the selected
+        cube cannot be refined, or there is none.
         """
         layer = self._base()
         cube = _cube_of(layer)
@@ -172,7 +172,7 @@ class ReferenceSpectra(Refiner):
         ground = self.ground_of(cube)
 
         def run(progress: Progress) -> list[Pixel]:
-            # The photo is read here, on the thread of the job.
+            # Reads the photo here, on the thread of the job.
             return suggest_measurements(
                 cube, ground.photo, tuple(references.values()), count, progress=progress
             )
@@ -192,7 +192,7 @@ class ReferenceSpectra(Refiner):
             names[pick] = f"{rows.SPOT}{number}"
         picks.set_feature(points, "name", names)
         points.selected_data = set(added)
-        # A refinement that the search has stopped begins again.
+        # Restart the refinement that the search has stopped.
         self._asked = []
         self._model.end_action()
         self._model.say(f"Measure {len(added)} numbered spots, then say what they are.")
@@ -200,8 +200,8 @@ class ReferenceSpectra(Refiner):
     # ------------------------------------------------------------ before and after
 
     def show_after(self, is_after: bool) -> None:
-        """Show the refined cube, or else the one before, to compare them."""
-        # A person may have deleted the refined layer: it is made again.
+        """Show the refined cube, or the cube before, to compare them."""
+        # The user may have deleted the refined layer: it is made again.
         if is_after and self._layers.refined is None:
             self._asked = []
         self._layers.show_after(is_after)
@@ -215,7 +215,7 @@ class ReferenceSpectra(Refiner):
     # ------------------------------------------------------------ following
 
     def follow(self) -> None:
-        """Refine the cube if the references have changed. Called when picks have changed."""
+        """Refine the cube again if its references have changed. Called after changes of picks."""
         self._layers.notice_deletion()
         self._restore()
         if self._model.points is not None:
@@ -230,7 +230,7 @@ class ReferenceSpectra(Refiner):
         self.refine_to(cube, references)
 
     def _restore(self) -> None:
-        """Mark the reference spectra that were saved with a cube which was opened."""
+        """Mark picks with the reference spectra that were saved with an opened cube."""
         for layer in shown_cube_layers(self._model.viewer):
             past = cube_at(layer).provenance
             if layer in self._seen:
@@ -248,10 +248,10 @@ class ReferenceSpectra(Refiner):
             except CubeError as error:
                 self._model.fail(error)
 
-    # ------------------------------------------------------------ what is there
+    # ------------------------------------------------------------ layers and picks
 
     def _base(self) -> Image:
-        """Return the layer of the cube to refine: of a refined one, the one before."""
+        """Return the layer of the cube to refine: the selected one, or its original."""
         active = active_cube_layer(self._model.viewer)
         if active is None:
             raise CubeError(NO_CUBE)
@@ -265,17 +265,17 @@ class ReferenceSpectra(Refiner):
         return points
 
     def _picked(self, entries: Sequence[Entry]) -> list[int]:
-        """The indices of the picks among *entries*. Raises `SpectrumError` if there are none."""
+        """Return the indices of the picks in *entries*. Raises `SpectrumError` without a pick."""
         points = self._points()
         mine = [entry.index for entry in entries if entry.layer is points]
-        # The picks of rows that are not drawn again yet may be gone.
+        # Rows that are not redrawn yet may refer to deleted picks.
         picked = [index for index in mine if index < len(points.data)]
         if not picked:
             raise SpectrumError(NO_PICK)
         return picked
 
     def _place_of(self, pick: int, layer: Image) -> tuple[int, int, int]:
-        """Row, column and window of a pick on *layer*. Raises `SpectrumError` beside it."""
+        """Return row, column and window of a pick on *layer*. Raises `SpectrumError` beside it."""
         points = self._points()
         pixels, inside = picks.pixels_of(points, layer)
         if not inside[pick]:
@@ -284,12 +284,12 @@ class ReferenceSpectra(Refiner):
         return row, column, max(LEAST_WINDOW, int(picks.windows(points)[pick]))
 
     def _references(self, layer: Image) -> dict[ReferenceSpectrum, ReferenceSpectrum]:
-        """Return the reference spectra of the pixels of *layer*, by their marks."""
+        """Return the reference spectra on *layer*, by the marks that they come from."""
         points = self._model.points
         return {} if points is None else picks.references_on(points, layer)
 
     def _pick_at(self, layer: Image, row: int, column: int) -> int:
-        """Return the index of the pick at a pixel of *layer*; a new one if there is none."""
+        """Return the index of the pick at a pixel of *layer*, which is added if there is none."""
         points = self._model.points or picks.add_picks(self._model.viewer, layer)
         at, _ = picks.pixels_of(points, layer)
         there = np.flatnonzero((at == (row, column)).all(axis=1))
@@ -308,14 +308,14 @@ def _cube_of(layer: Image) -> SpectralCube:
 
 
 def _former(cube: SpectralCube) -> dict[Pixel, ReferenceSpectrum]:
-    """Return the spectra that *cube* was refined to before, by row and column."""
+    """Return the spectra that *cube* is already refined to, by row and column."""
     return {(spot.row, spot.column): spot for spot in reference_spectra(cube.provenance)}
 
 
 def _is_news(
     references: Iterable[ReferenceSpectrum], former: Mapping[Pixel, ReferenceSpectrum]
 ) -> bool:
-    """True if any of *references* is not what the cube was refined to before."""
+    """True if the cube is not yet refined to all of *references*."""
     for spot in references:
         before = former.get((spot.row, spot.column))
         if before is None or before.values.shape != spot.values.shape:
@@ -343,17 +343,17 @@ def grey(percent: float, wavelengths: Doubles) -> Spectrum:
 
 
 def pasted(text: str, wavelengths: Doubles) -> list[Spectrum]:
-    """Return the spectra in *text* that a person has copied.
+    """Return the spectra in the copied *text*.
 
-    It is one value for each of *wavelengths* (B,), in a row or a column; or lines of a wavelength
-    in nm and a value; or a table with a wavelength first and a column for each spectrum.
+    The text holds one value for each of *wavelengths* (B,), in a row or a column; or lines of a
+    wavelength in nm and a value; or a table of a wavelength and one column per spectrum.
 
     Raises
     ------
     SpectrumError
-        If it is none of these.
+        If the text is none of these.
     CubeFileError
-        If it is a table with a damaged row, which is named.
+        If a row of the table is damaged; the message names the row.
     """
     rows = [_SEPARATORS.split(line.strip(" \t,;")) for line in text.splitlines() if line.strip()]
     if len(rows) < 2 or all(len(row) == 1 for row in rows):

@@ -1,4 +1,4 @@
-"""The tool bar of the spectra dock: buttons, menus filled when they open, files to save."""
+"""The tool bar of the spectra dock: buttons, and menus that are filled when they open."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -74,7 +74,10 @@ Fill = Callable[["FilledMenu"], None]
 
 
 class FilledMenu(QMenu):
-    """Has *fill*, a method of an object that it does not keep alive, add its entries."""
+    """A menu that *fill* fills anew each time it opens.
+
+    *fill* is a method of an object that the menu does not keep alive.
+    """
 
     def __init__(self, model: SpectraModel, fill: Fill, parent: QWidget) -> None:
         super().__init__(parent, toolTipsVisible=True)
@@ -83,7 +86,7 @@ class FilledMenu(QMenu):
         self.aboutToShow.connect(self.refill)
 
     def refill(self) -> None:
-        """List what there is now."""
+        """List the present entries."""
         self.clear()
         fill = self._fill()
         if fill is not None:
@@ -98,9 +101,10 @@ class FilledMenu(QMenu):
         is_on: bool | None = None,
         lacks: str = "",
     ) -> None:
-        """Add an entry that calls *act* and shows what that refuses.
+        """Add an entry that calls *act* and shows its errors.
 
-        It has a tick if *is_on* is not None. What it *lacks* makes it grey, and is its tooltip.
+        It has a tick if *is_on* is not None. A sentence about what it *lacks* disables it, and
+        becomes its tooltip.
         """
         action = self.addAction(title)
 
@@ -116,12 +120,12 @@ class FilledMenu(QMenu):
             action.setChecked(is_on)
 
     def switch(self, title: str, setting: str, tip: str = "") -> None:
-        """Add an entry that turns a setting on and off."""
+        """Add an entry that switches a setting on and off."""
         is_on = getattr(self._model.settings, setting)
         self.entry(title, partial(self._model.set, **{setting: not is_on}), tip, is_on=is_on)
 
     def choice(self, setting: str, values: Mapping[str, Any]) -> None:
-        """Add entries that choose one of the *values* of a setting, by their titles."""
+        """Add an entry for each of the *values* of a setting, by title."""
         chosen = getattr(self._model.settings, setting)
         for title, value in values.items():
             choose = partial(self._model.set, **{setting: value})
@@ -129,7 +133,7 @@ class FilledMenu(QMenu):
 
 
 def lacks_cube(model: SpectraModel) -> str:
-    """Say that no cube is selected; "" if one is."""
+    """Return a sentence if no cube is selected; otherwise ""."""
     return "" if active_cube_layer(model.viewer) else "Select the layer of a cube."
 
 
@@ -140,14 +144,14 @@ def ask_spectra(
     *,
     as_reflectance: bool = False,
 ) -> None:
-    """Ask for a file over *parent*, and *use* the spectra that `read_spectra` finds in it."""
+    """Ask for a file in a dialog over *parent*, and pass its spectra to *use*."""
     path, _ = QFileDialog.getOpenFileName(parent, title, "", OPENS)
     if path:
         use(read_spectra(path, as_reflectance=as_reflectance))
 
 
 def menu_button(model: SpectraModel, texts: tuple[str, str], fill: Fill) -> QToolButton:
-    """A flat button with its text, its tooltip and a menu."""
+    """Make a flat button from its text and tooltip, with a menu."""
     made = QToolButton(text=texts[0], toolTip=texts[1])
     made.setMenu(FilledMenu(model, fill, made))
     made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -160,7 +164,7 @@ def _copy(text: str) -> str:
 
 
 class SpectraMenus:
-    """Makes the buttons, and forwards them to *model* and *plot*; dialogs open over *parent*."""
+    """Makes the buttons, which act on *model* and *plot*; dialogs open over *parent*."""
 
     def __init__(self, model: SpectraModel, plot: SpectraPlot, parent: QWidget) -> None:
         self._model = model
@@ -170,7 +174,7 @@ class SpectraMenus:
         self.pick.setCheckable(True)
         # The menu is at its arrow.
         self.pick.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
-        # "clicked" comes from a person alone; "toggled" would also answer `show`.
+        # Only a user causes "clicked"; "toggled" would also answer `show`.
         self.pick.clicked.connect(lambda is_on: model.set(is_picking=is_on))
         self.regions = menu_button(model, REGIONS, self._fill_regions)
         self.view = menu_button(model, VIEW, self._fill_view)
@@ -179,7 +183,7 @@ class SpectraMenus:
         self.show(model.settings)
 
     def show(self, settings: Settings) -> None:
-        """Show by the button whether a click pins."""
+        """Press the button while clicks pin spectra."""
         self.pick.setChecked(settings.is_picking)
 
     # ------------------------------------------------------------ settings
@@ -207,12 +211,12 @@ class SpectraMenus:
     # ------------------------------------------------------------ Compare
 
     def _fill_compare(self, menu: FilledMenu) -> None:
-        """List the cubes there are now, and the libraries. Choosing an entry again removes it."""
+        """List the present cubes and the libraries. Choosing an entry again undoes the choice."""
         model = self._model
         compared = active_cube_layer(model.viewer)
         for layer in model.viewer.layers:
             reference, is_on = cube_of(layer), layer is model.reference
-            # A cube compared with itself says nothing.
+            # Comparing a cube with itself is useless.
             if reference is not None and (layer is not compared or is_on):
                 choose = partial(setattr, model, "reference", None if is_on else layer)
                 is_free = is_on or compared is None
@@ -241,7 +245,7 @@ class SpectraMenus:
         menu.entry("Copy plot", lambda: QApplication.clipboard().setPixmap(self._plot.grab()))
 
     def save_spectra(self) -> None:
-        """Ask for a file, and save the spectra whose curves are shown."""
+        """Ask for a file, and save the spectra of the visible curves."""
         path, _ = QFileDialog.getSaveFileName(self._parent, "Save spectra", "spectra.csv", SAVES)
         if path:
             self._model.save_spectra(path)
@@ -252,7 +256,7 @@ class SpectraMenus:
 
     def copy_spectra(self) -> None:
         """Put the spectra on the clipboard, as a table."""
-        # The worker only makes the text: Qt's clipboard is left to the thread of the window.
+        # The worker only makes the text, as Qt's clipboard belongs to the main thread.
         self._model.use_spectra(spectra_text, _copy)
 
     def save_plot(self) -> None:

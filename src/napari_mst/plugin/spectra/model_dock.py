@@ -1,4 +1,4 @@
-"""The spectra model of all docks of a viewer, the base of these docks, and the dock "Maps"."""
+"""The spectra model that the docks of a viewer share, the base of these docks, and "Maps"."""
 
 import time
 import weakref
@@ -62,9 +62,9 @@ from napari_mst.plugin.viewer.themed_plot import ThemedPlot
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill
 
 INTERVAL = 25
-"""Milliseconds between two drawings, at least."""
+"""Least time between two drawings in milliseconds."""
 REST = 3
-"""Rest after a drawing, in multiples of its length, as some cubes are slow to read."""
+"""Pause after a drawing, in multiples of its duration, as some cubes are slow to read."""
 PROBLEM = "border-left: 3px solid {}; padding-left: 5px;"
 NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
 _opacities = weakref.WeakKeyDictionary[Image, float]()
@@ -73,12 +73,12 @@ _opacities = weakref.WeakKeyDictionary[Image, float]()
 class SharedSpectraModel(SpectraModel):
     """The spectra model of all docks of a viewer, made by `SharedSpectraModel.of(viewer)`.
 
-    It follows the viewer and the mouse from when the first dock attaches it. When the last one
-    detaches it, everything that was read is let go of.
+    It follows the viewer and the mouse once the first dock attaches it. When the last dock detaches
+    it, everything that was read is released.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        # Owned by Qt: Python may collect this object on a thread other than the timer's.
+        # Owned by Qt, as Python may collect this object on a thread other than the timer's.
         policy = QSignalThrottler.EmissionPolicy.Trailing
         self._pace = QSignalThrottler(policy, QApplication.instance())
         self._pace.setTimeout(INTERVAL)
@@ -91,11 +91,11 @@ class SharedSpectraModel(SpectraModel):
 
     @property
     def is_drawing(self) -> bool:
-        """True while a redraw is due, or a cube is being read."""
+        """True while a drawing is due, or a cube is being read."""
         return self._is_due or self.layers.reader.is_busy
 
     def attach(self) -> None:
-        """Listen: a dock is seen."""
+        """Start listening: a dock has been shown."""
         self._docks += 1
         self._mouse.connect()
         super().attach()
@@ -108,7 +108,7 @@ class SharedSpectraModel(SpectraModel):
         # A page that knew the cancelled map may be shown by now.
         if self._docks:
             return
-        # A drawing that is still due would read everything again, perhaps of a closed viewer.
+        # A pending drawing would read everything again, perhaps from a closed viewer.
         self._pace.cancel()
         self._is_due = False
         super().detach()
@@ -120,25 +120,25 @@ class SharedSpectraModel(SpectraModel):
         self.draw_soon()
 
     def fail(self, error: Exception) -> None:
-        """Show an error in the docks, or in napari while none is seen: a file may be written."""
+        """Show an error in the docks, or in napari if none is visible, as after a slow save."""
         super().fail(error)
         if not self._docks:
             report(error)
 
     def draw_soon(self) -> None:
-        """Draw when the rest is over, together all that changes until then."""
+        """Draw after the pause, together with all changes until then."""
         self._is_due = True
         self._pace.throttle()
 
     def draw(self) -> None:
-        """Draw now, and then rest."""
+        """Draw now, then pause."""
         begun = time.perf_counter()
-        # Before it draws: a drawing may itself ask for another, as new picks are named in it.
+        # First, as a drawing may ask for another one: it names new picks.
         self._is_due = False
-        # While a button is down, points may be on their way somewhere.
+        # While a button is down, points may be being dragged.
         is_dragging = QApplication.mouseButtons() != Qt.MouseButton.NoButton
         self.update(is_recording=not is_dragging)
-        # The window receives mouse events while the mouse rests.
+        # The window handles mouse events during the pause.
         milliseconds = 1000 * (time.perf_counter() - begun)
         self._pace.setTimeout(max(INTERVAL, round(REST * milliseconds)))
 
@@ -148,7 +148,7 @@ class SharedSpectraModel(SpectraModel):
 
 
 class ModelDock(Dock):
-    """Forwards what a person does in its plot to `model`, and draws what its snapshots say."""
+    """Forwards user actions in its plot to `model`, and draws the snapshots of the model."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
@@ -163,7 +163,7 @@ class ModelDock(Dock):
         self.plot.file_dropped.connect(self._on_file)
 
     def stack(self, *parts: QWidget | QLayout) -> QBoxLayout:
-        """Put *parts* below each other; the plot among them takes the room that is left."""
+        """Stack *parts* vertically; the plot among them takes the remaining room."""
         layout = fill(QVBoxLayout(self), *parts, stretched=self.plot)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.setSpacing(4)
@@ -187,7 +187,7 @@ class ModelDock(Dock):
     def refresh(self) -> None:
         """See `Dock`."""
         self.model.attach()
-        # Another dock may have been seen before: what it shows is drawn here at once.
+        # Another dock may have been shown before: draw its content here at once.
         self._draw(self.model.snapshot)
 
     def release(self) -> None:
@@ -195,13 +195,13 @@ class ModelDock(Dock):
         self.model.detach()
 
     def _draw(self, new: Snapshot) -> None:
-        """Draw *new*; the plot leaves alone what is drawn already."""
+        """Draw *new*; the plot redraws only its changes."""
         self.problem.setText(new.problem)
         self.problem.setVisible(bool(new.problem))
         plot = self.plot
         if new.axes is not None:
             plot.set_axes(*new.axes)
-        # Also when the band is the same: the mouse may have left its line between two bands.
+        # Even if the band is the same, as the mouse may have left the line between two bands.
         plot.set_guides(new.bands and new.bands.shown, new.bands and new.cursor)
         plot.set_lines(new.curves.lines)
         plot.set_legend(new.curves.keys)
@@ -209,19 +209,19 @@ class ModelDock(Dock):
         self._draw_rows(new)
 
     def _draw_rows(self, new: Snapshot) -> None:
-        """Draw what lies around the plot and on it, once its axes are those of the cube."""
+        """Draw the rest of the dock, once the axes of the plot fit the cube."""
 
     def set_theme(self, theme: Theme) -> None:
         """See `Dock`."""
         for plot in self.plots:
             plot.set_theme(theme)
-        # A bar at its side, as the colour itself is hard to read on some themes.
+        # A bar at the side, as coloured text is hard to read on some themes.
         self.problem.setStyleSheet(PROBLEM.format(theme.warning.as_hex()))
 
     # ------------------------------------------------------------ forwarding
 
     def _step(self, step: int) -> None:
-        """Show the band of the selected cube that is *step* bands on; the ends are ends."""
+        """Move the slider of the selected cube by *step* bands, up to its ends."""
         layer = active_cube_layer(self.viewer)
         if layer is not None:
             wavelengths = cube_at(layer).wavelengths
@@ -238,9 +238,9 @@ class ModelDock(Dock):
 
 
 def flip_to_photo(viewer: ViewerModel) -> None:
-    """Show what lies below the selected cube, or the cube again.
+    """Show the image below the selected cube, or the cube again.
 
-    The cube and its picture only become transparent: it stays the one under the mouse, and its
+    The cube and its picture only become transparent, so the mouse still reads the cube, and its
     curves stay.
     """
     layer = active_cube_layer(viewer)
@@ -249,7 +249,7 @@ def flip_to_photo(viewer: ViewerModel) -> None:
     both = (layer, *composites_of(viewer, layer))
     if layer.opacity == 0:
         for image in both:
-            # A picture may have been painted meanwhile.
+            # A picture that was painted meanwhile has no stored opacity.
             image.opacity = _opacities.pop(image, image.opacity or 1.0)
     elif any(photo.visible for photo in photo_layers(viewer)):
         for image in both:
@@ -269,7 +269,7 @@ RUN_HINT = "Make this map of the cube above as a new layer; press again to cance
 
 
 class MapsDock(ModelDock):
-    """Shows which map is made, and below it the plot with the lines that a map is made at."""
+    """Chooses and runs maps, above the plot with the lines at the bands of the map."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
@@ -323,7 +323,7 @@ class MapsDock(ModelDock):
             self.maps.move_line(number, wavelength)
 
     def run(self) -> None:
-        """Make the map that is chosen, as a new layer, or report what it lacks."""
+        """Make the chosen map as a new layer, or report what it lacks."""
         with self.model.reported():
             self.maps.run()
 
@@ -350,7 +350,7 @@ class MapsDock(ModelDock):
 
     def _draw_kind(self) -> None:
         kind = self.maps.kind
-        # What is only shown here was chosen already, perhaps by a script.
+        # Showing a choice, perhaps of a script, must not choose again.
         with QSignalBlocker(self.kinds):
             self.kinds.show_value(kind.name)
         has_reference = self.model.reference is not None
@@ -364,7 +364,7 @@ class MapsDock(ModelDock):
         self.number.setVisible(number is not None)
         if number is None:
             return
-        # Qt would cut the old number to the new range, and report that as a choice.
+        # Qt would clip the old number to the new range, and report that as a choice.
         with QSignalBlocker(self.number):
             self.number.setDecimals(number.decimals)
             self.number.setRange(number.low, number.high)
@@ -382,7 +382,7 @@ class MapsDock(ModelDock):
         self.text.setToolTip(presets.get(text, asked.label))
 
     def _draw_busy(self) -> None:
-        # A map that follows its lines is made many times in a second: no bar flickers for that.
+        # A map that follows its lines is made many times a second: the bar would flicker.
         is_shown = self.maps.is_busy and not self.maps.is_live
         lacks = self.maps.lacks
         self.run_button.setText("Cancel" if is_shown else "Run")
@@ -394,6 +394,6 @@ class MapsDock(ModelDock):
 
 
 def _tip(kind: MapKind) -> str:
-    """Return the tooltip of a map, with how its bands are moved."""
+    """Return the tooltip of a map, which says how to move its bands."""
     has_bands = kind.text is not None and kind.text.bands is not None
     return f"{kind.tip} Drag its bands in the plot." if has_bands else kind.tip

@@ -1,4 +1,4 @@
-"""The plot of spectra: curves, the visible spectrum under them, a line at the band shown."""
+"""The plot of spectra: curves, the visible spectrum below them, and a line at the shown band."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ from napari_mst.plugin.viewer.themed_plot import ThemedPlot
 LOWEST = 180
 """Pixels; a plot that is lower cannot be read."""
 STRIP_HEIGHT = 14
-"""Pixels of the strip of colours, on which the handles are."""
+"""Height in pixels of the strip of colours, which carries the handles."""
 RAIL_HEIGHT = 15
-"""Pixels between the curves and the strip, for the wavelengths of the band and of the cursor."""
+"""Pixels between the curves and the strip, for the labels of the band and of the cursor."""
 BOTTOM_HEIGHT = 40
 """Pixels of the wavelength axis with its ticks and label."""
 LEFT_WIDTH = 54
@@ -30,17 +30,18 @@ LEFT_WIDTH = 54
 FAINT = 0.5
 """Opacity of the legend's background, which lies over curves, and of the line above a handle."""
 NEAR = 8.0
-"""Pixels from a curve at which a click is on it."""
+"""Distance from a curve in pixels within which a click hits it."""
 NEAR_ZERO = 0.5
-"""Share of the largest value below which the least one has the axis begin at zero."""
+"""The axis begins at zero if the least value is below this share of the largest."""
 
 
 class SpectraPlot(ThemedPlot):
-    """Draws the curves that it is given.
+    """Draws curves, with lines that can be dragged.
 
-    `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor), `handle_dragged` also
-    the number of the handle or of an end of the span, `rows_clicked` the row of a curve in a list
-    (empty: none), `file_dropped` its path. A double click on a line asks for its wavelength.
+    `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor). `handle_dragged` also
+    carries the number of the handle, or of the end of the span. `rows_clicked` carries the row of a
+    curve in a list (empty: none), and `file_dropped` a path. A double click on a line asks for its
+    wavelength.
     """
 
     band_dragged = Signal(float)
@@ -70,8 +71,8 @@ class SpectraPlot(ThemedPlot):
         self._seen: ValueRange = ()
         self._axes = ("", 0.0, 1.0)
         self._arrange()
-        # Not "sigPositionChanged": the slider also moves the line, and the line must not move the
-        # slider.
+        # Not "sigPositionChanged", as the slider also moves the line, which must not move the
+        # slider in turn.
         self.band.sigDragged.connect(self._on_band_dragged)
         for changed in (self.span.sigRegionChanged, self.span.sigRegionChangeFinished):
             changed.connect(self._on_span)
@@ -87,10 +88,10 @@ class SpectraPlot(ThemedPlot):
         self.addItem(self.view, 0, 1)
         self.ci.layout.setRowFixedHeight(1, STRIP_HEIGHT + RAIL_HEIGHT)
         self.addItem(self.bottom, 2, 1)
-        # pyqtgraph hides numbers that reach beyond the axis, such as one at its end.
+        # pyqtgraph would hide numbers that reach beyond the axis, such as one at its end.
         self.bottom.setStyle(hideOverlappingLabels=False)
         self.left.setWidth(LEFT_WIDTH)
-        # Else pyqtgraph writes small values as 200 with "(x0.001)" at the axis.
+        # Otherwise pyqtgraph writes small values as 200 with "(x0.001)" at the axis.
         self.left.enableAutoSIPrefix(False)
         self.bottom.setHeight(BOTTOM_HEIGHT)
         self.axes = (self.left, self.bottom)
@@ -103,8 +104,8 @@ class SpectraPlot(ThemedPlot):
             self.view.addItem(item, ignoreBounds=True)
         self.legend.setParentItem(self.view)
         self.legend.setZValue(10)
-        # A layout puts no two items into one cell. The mouse finds the view first, and so the
-        # curves.
+        # Not in the layout, which allows one item per cell. Below the view, so that the mouse finds
+        # the curves first.
         self.guides.setParentItem(self.ci)
         self.guides.setXLink(self.view)
         self.guides.setZValue(-1)
@@ -114,7 +115,7 @@ class SpectraPlot(ThemedPlot):
             hidden.hide()
 
     def _place(self) -> None:
-        """Put the guides over the view and the strip, and their labels where they belong."""
+        """Fit the guides to the view and the strip, and place their labels."""
         self.legend.setPos(self.view.width() - 6, 4)
         below = STRIP_HEIGHT + RAIL_HEIGHT
         self.guides.setGeometry(self.view.geometry().adjusted(0, 0, 0, below))
@@ -128,7 +129,7 @@ class SpectraPlot(ThemedPlot):
             handle.label.setPosition(STRIP_HEIGHT / 2 / height)
 
     def _guide(self, label: str, **how: Any) -> pg.InfiniteLine:
-        """Add a vertical line; its label stands beside it, where it is not cut off."""
+        """Add a vertical line with a label beside it, on the side with room."""
         line = pg.InfiniteLine(angle=90, label=label, **how)
         line.label.textItem.document().setDocumentMargin(1)
         self.guides.addItem(line, ignoreBounds=True)
@@ -167,7 +168,7 @@ class SpectraPlot(ThemedPlot):
             self.legend.hide()
 
     def set_legend(self, keys: Sequence[LegendLine]) -> None:
-        """Name the curves where the plot is printed: on the screen, the table names them."""
+        """Set the legend of the printed plot; on the screen, the table names the curves."""
         if keys != self._keys:
             self._name(keys)
 
@@ -180,9 +181,9 @@ class SpectraPlot(ThemedPlot):
     def set_axes(
         self, wavelengths: Sequence[float], unit: str, label: str, top: float | None = None
     ) -> None:
-        """Fit the axes to *wavelengths* in *unit*, if these are new; *label* names the values.
+        """Fit the axes to *wavelengths* in *unit*, if they are new; *label* names the values.
 
-        The axis of the values reaches from 0 to *top* at least; without it, it fits the curves.
+        The value axis spans at least 0 to *top*; without *top*, it fits the curves.
         """
         if (label, top) != (self.left.labelText, self._top):
             relabel(self.left, label)
@@ -202,22 +203,22 @@ class SpectraPlot(ThemedPlot):
         self.show_all_wavelengths()
 
     def show_all_wavelengths(self) -> None:
-        """Undo a zoom of the wavelengths."""
+        """Show all wavelengths again after a zoom."""
         self.view.setXRange(*self._axes[1:], padding=0.03)
 
     def set_guides(self, band: float | None, cursor: float | None) -> None:
-        """Draw the line of the band that is shown, and the reading line, or none."""
+        """Draw the line of the shown band and the reading line; None hides a line."""
         for line, value in ((self.band, band), (self.cursor, cursor)):
-            # Each change draws the plot again, and this is called at every move of the mouse.
+            # Each change redraws the plot, and this is called at every move of the mouse.
             if line.isVisible() != (value is not None):
                 line.setVisible(value is not None)
             if value is not None and line.value() != value:
                 line.setValue(value)
-            # pyqtgraph leaves the label of a line alone that has moved while it was hidden.
+            # pyqtgraph does not update the label of a line that moves while it is hidden.
             line.label.valueChanged()
 
     def set_handles(self, markers: Sequence[Marker]) -> None:
-        """Draw lines that can be dragged by their handles on the strip, or none."""
+        """Draw a line with a handle on the strip at each of *markers*."""
         if [marker.name for marker in markers] != [line.label.format for line in self.handles]:
             while self.handles:
                 self.guides.removeItem(self.handles.pop())
@@ -225,14 +226,14 @@ class SpectraPlot(ThemedPlot):
             self._place()
         for line, marker in zip(self.handles, markers, strict=True):
             line.setToolTip(f"{marker.name}: {marker.wavelength:.4g}. Drag it.")
-            # Under the mouse it is where the mouse is, and not at the band nearest to that.
+            # A dragged line stays under the mouse rather than at the nearest band.
             if not line.moving:
                 line.setValue(marker.wavelength)
 
     def set_span(self, ends: Sequence[float]) -> None:
-        """Draw a range whose two *ends* can be dragged, or all of it; none without ends."""
+        """Draw a range that can be dragged as a whole or by its *ends*; none without ends."""
         self.span.setVisible(bool(ends))
-        # Under the mouse it is where the mouse is.
+        # A dragged range stays under the mouse.
         if ends and not any(part.moving for part in (self.span, *self.span.lines)):
             with QSignalBlocker(self.span):
                 self.span.setRegion(ends)
@@ -251,12 +252,12 @@ class SpectraPlot(ThemedPlot):
     # ------------------------------------------------------------ curves
 
     def set_live(self, lines: Sequence[DrawnCurve]) -> None:
-        """Draw the spectra that are under the mouse, in the style of their cubes."""
+        """Draw the spectra under the mouse, in the style of their cubes."""
         if lines is self.live.lines:
             return
         self.live.set_lines(lines)
         seen = _around(*self._seen, *self.live.values)
-        # The axis only grows while the mouse moves, so that it rests.
+        # The axis only grows while the mouse moves, so that it does not jitter.
         if seen != self._seen:
             self._seen = seen
             self._fit_values()
@@ -269,13 +270,13 @@ class SpectraPlot(ThemedPlot):
             self._fit_values()
 
     def _fit_values(self) -> None:
-        """Show the values of all curves, and those that were under the mouse since the last one."""
+        """Fit the value axis to all curves, and to the spectra seen under the mouse since then."""
         whole = () if self._top is None else (0.0, self._top)
         shown = _around(*self.curves.values, *self._seen, *whole)
         if not shown:
             return
         low, high = shown
-        # An axis that nearly reaches zero may as well begin there.
+        # An axis that nearly reaches zero begins there.
         if 0 <= low < NEAR_ZERO * high:
             low = 0.0
         if high <= low:
@@ -285,14 +286,14 @@ class SpectraPlot(ThemedPlot):
     # ------------------------------------------------------------ mouse
 
     def rows_at(self, position: QPointF) -> list[int]:
-        """The row of the curve nearest to a place in the scene; none if it is not near."""
+        """Return the row of the nearest curve to a place in the scene; [] if none is near."""
         place = self.view.mapSceneToView(position)
         _, per_pixel = self.view.viewPixelSize()
         near = []
-        # All curves are one item of the scene, so Qt does not know which of them is here.
+        # All curves are one item of the scene, so Qt cannot tell which of them is here.
         for line in self.curves.lines:
             curve = line.spectrum
-            # A file may list its bands in any order, which `np.interp` does not allow.
+            # `np.interp` needs increasing wavelengths, but a file may list its bands in any order.
             order = np.argsort(curve.wavelengths)
             at = np.interp(place.x(), curve.wavelengths[order], curve.values[order])
             away = abs(at - place.y())
@@ -309,14 +310,14 @@ class SpectraPlot(ThemedPlot):
             self.rows_clicked.emit(self.rows_at(event.scenePos()))
 
     def _line_at(self, position: QPointF) -> pg.InfiniteLine | None:
-        """Return the line that can be dragged at a place in the scene, or whose label is there."""
+        """Return the movable line that has itself or its label at a place in the scene."""
         there = self.scene().items(position)
         there += [item.parentItem().parentItem() for item in there if item.parentItem()]
         lines = (self.band, *self.handles, *self.span.lines)
         return next((line for line in lines if line in there), None)
 
     def _ask(self, line: pg.InfiniteLine) -> None:
-        """Move *line* to the wavelength that a person types."""
+        """Move *line* to the wavelength that the user types."""
         at, is_given = QInputDialog.getDouble(
             self, "Wavelength", "Show it at:", line.value(), *self._axes[1:], 2
         )
@@ -326,10 +327,10 @@ class SpectraPlot(ThemedPlot):
             line.sigPositionChangeFinished.emit(line)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Qt calls this when something is dragged over the plot: files are welcome."""
+        """Qt calls this when something is dragged over the plot; files are accepted."""
         event.setAccepted(event.mimeData().hasUrls())
 
-    dragMoveEvent = dragEnterEvent  # else the scene would refuse them
+    dragMoveEvent = dragEnterEvent  # otherwise the scene would refuse them
 
     def dropEvent(self, event: QDropEvent) -> None:
         """Qt calls this when files are dropped."""
@@ -357,7 +358,7 @@ class SpectraPlot(ThemedPlot):
 
 
 def relabel(axis: pg.AxisItem, text: str) -> None:
-    """Write *text* along *axis*; pyqtgraph puts it in the middle only when the plot is resized."""
+    """Write *text* along *axis*. pyqtgraph would centre it only when the plot is resized."""
     axis.setLabel(text)
     axis.resizeEvent()
 

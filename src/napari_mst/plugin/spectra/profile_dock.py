@@ -83,7 +83,7 @@ class ProfilePlot(ThemedPlot):
         references = picture[np.isfinite(picture)]
         levels = np.percentile(references, (1, 99)) if references.size else (0, 1)
         self.image.setImage(picture, levels=levels)
-        # The rows of one band, and of a line of one length, have some height as well.
+        # A cube of one band needs some height, too.
         length, height = float(found.distances[-1]), max(high - low, 1.0)
         self.image.setRect(QRectF(0, low, length, height))
         self.below.setRange(QRectF(0, low, length, height), padding=0)
@@ -111,7 +111,7 @@ class ProfilePlot(ThemedPlot):
 
 
 class ProfileDock(ModelDock):
-    """Shows the spectra along the line that was drawn or selected last."""
+    """Shows the spectra along the line that was last drawn or selected."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)

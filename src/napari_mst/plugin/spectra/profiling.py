@@ -1,6 +1,6 @@
-"""The profile along a drawn line without a window: its spectra, and a value of them.
+"""The profile along a drawn line, without a window: its spectra, and a value along it.
 
-model.profile.draw_line()  # or a line that is there already
+model.profile.draw_line()  # or an existing line
 model.profile.text = "NDVI"
 model.profile.save("profile.csv")
 """
@@ -32,12 +32,12 @@ NO_LINE = "Draw a line on the cube first: press Draw a line, then drag the mouse
 
 
 class Profile:
-    """Keeps the transect of the line that was drawn or selected last.
+    """Keeps the transect of the line that was last drawn or selected.
 
     Attributes
     ----------
     transect
-        None without a line on the cube.
+        The spectra along the line; None without a line on the cube.
     text
         The value of the curve: a formula or an index; "" for the band at the slider.
     """
@@ -70,7 +70,7 @@ class Profile:
         return None
 
     def update(self) -> None:
-        """Read the spectra again if the line or its cube are others."""
+        """Read the spectra again if the line or its cube has changed."""
         source = self._maps.source
         line = None if source is None else self._line(source)
         if source is None or line is None:
@@ -87,7 +87,7 @@ class Profile:
         self._latest.run(Task(run, use, self._on_failed, model.publish))
 
     def forget(self) -> None:
-        """Let go of what was read."""
+        """Release the spectra."""
         self._latest.cancel()
         self._key = self.transect = None
 
@@ -106,7 +106,7 @@ class Profile:
 
     @property
     def presets(self) -> Mapping[str, str]:
-        """The values to choose from, and a line about each."""
+        """The values to choose from, each with a description."""
         return self._model.layers.presets_of(self._maps.source)
 
     def curve(self) -> Singles | None:
@@ -133,11 +133,11 @@ class Profile:
 
 
 def spectrogram(found: Transect) -> tuple[Singles, float, float]:
-    """Return the picture of a transect, (k, n) with evenly spaced rows, and its two wavelengths."""
+    """Return the picture (k, n) of a transect in evenly spaced rows, and its end wavelengths."""
     at = found.cube.wavelengths
     low, high = float(at.min()), float(at.max())
     even = np.linspace(low, high, len(at))
-    # The bands of a file may be uneven and in any order, the rows of a picture not.
+    # Bands may be uneven and in any order, but the rows of a picture may not.
     nearest = np.abs(even[:, None] - at).argmin(axis=1)
     return found.values[nearest], low, high
 

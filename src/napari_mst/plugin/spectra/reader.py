@@ -1,7 +1,7 @@
-"""Has the picks, shapes and labels read that were asked for last, on another thread in a window.
+"""Reads the spectra of picks, shapes and labels, in a window on another thread.
 
-A task takes what it needs from the layers on the main thread, and freezes it; its `run` then reads
-the cube on another one. Letters: B bands, H rows, W columns.
+A task copies what it needs from the layers on the main thread; its `run` then reads the cube on
+another thread. Letters: B bands, H rows, W columns.
 """
 
 import logging
@@ -35,7 +35,7 @@ logger = logging.getLogger("napari_mst")
 class Identity:
     """Compares an array by identity, without keeping it alive.
 
-    The `id` alone would not do: once an array is freed, another one may have it.
+    The `id` alone is not enough: once an array is freed, another one may get it.
     """
 
     def __init__(self, array: Any) -> None:
@@ -52,20 +52,20 @@ class Identity:
 
 @dataclass(frozen=True, eq=False)
 class ReadTask:
-    """Something to be read from a cube.
+    """Something to read from a cube.
 
     Attributes
     ----------
     key
-        Identifies the task: two tasks with equal keys read the same.
+        Identifies the task: tasks with equal keys read the same.
     slot
-        Identifies the region: while a shape is dragged its slot stays, and its key changes.
+        Identifies the region: while a shape is dragged, its slot stays and its key changes.
     run
-        Reads; it gets a progress, and raises `Cancelled` soon after that is cancelled.
+        Reads; it receives a progress, and raises `Cancelled` soon after a cancel.
     is_quick
-        Whether it is read at once, on the thread that asks.
+        Whether the task runs at once, on the calling thread.
     is_large
-        Whether it waits for all tasks that are not large.
+        Whether the task waits for all tasks that are not large.
     """
 
     key: Hashable
@@ -76,21 +76,20 @@ class ReadTask:
 
 
 Results = dict[Hashable, Any]
-"""Results of tasks, by the key of the task or by its slot."""
+"""Results of tasks, by key or by slot."""
 
 
 class Reader:
-    """Reads one batch of tasks at a time, and keeps the results while they are asked for.
+    """Reads one batch of tasks at a time, and keeps the results as long as they are asked for.
 
     Attributes
     ----------
     results
-        The result of each task, by its key; None where there was nothing to read.
+        The result of each task, by key; None where there was nothing to read.
     latest
-        The last result of each slot: for a region that is being dragged, the curve of a moment
-        ago.
+        The last result of each slot: a region that is being dragged has its previous curve.
     read_more
-        Emitted after a batch was read, or could not be.
+        Emitted after each batch, even a failed one.
     """
 
     read_more = Signal()
@@ -99,33 +98,33 @@ class Reader:
         self.results: Results = {}
         self.latest: Results = {}
         self._job = Latest(start)
-        self._is_large = False  # what is being read
+        self._is_large = False  # whether the running batch is large
 
     @property
     def is_busy(self) -> bool:
-        """True while something is being read."""
+        """True while a batch is being read."""
         return self._job.is_busy
 
     def ask(self, tasks: Sequence[ReadTask]) -> None:
-        """Have *tasks* read, and forget all others; ask again once some were read."""
+        """Read *tasks*, and forget all others; ask again after each batch."""
         keys = {task.key for task in tasks}
         self.results = {key: read for key, read in self.results.items() if key in keys}
         quick = [task for task in tasks if task.is_quick and task.key not in self.results]
         self.results |= _run(quick, NO_PROGRESS)
-        # A new result of a slot comes before the last one.
+        # A new result of a slot takes precedence over the last one.
         read = self.results
         found = {task.slot: read.get(task.key, self.latest.get(task.slot)) for task in tasks}
         self.latest = {slot: result for slot, result in found.items() if result is not None}
         unread = [task for task in tasks if task.key not in read]
         small = [task for task in unread if not task.is_large]
-        # Thousands of labels take seconds: a shape that is dragged does not wait for them.
+        # Thousands of labels take seconds: a dragged shape does not wait for them.
         if unread and (not self.is_busy or (small and self._is_large)):
             self._is_large, batch = not small, small or unread[:1]
             on_read, on_failed = partial(self._on_read, batch), partial(self._on_failed, batch)
             self._job.run(Task(partial(_run, batch), on_read, on_failed))
 
     def forget(self) -> None:
-        """Forget everything, and also what is being read right now."""
+        """Forget everything, including the running batch."""
         self._job.cancel()
         self.ask(())
 
@@ -137,13 +136,13 @@ class Reader:
 
     def _on_failed(self, batch: Sequence[ReadTask], error: Exception) -> None:
         logger.error("The regions could not be read", exc_info=error)
-        # Without a result they would be wanted again at once, and fail for ever.
+        # Without a result the tasks would be asked for again, and fail for ever.
         self.results |= {task.key: None for task in batch}
         self.read_more.emit()
 
 
 def _run(tasks: Sequence[ReadTask], progress: Progress) -> Results:
-    """Run *tasks*; returns what they have read, by their keys. Raises `Cancelled`."""
+    """Run *tasks*, and return their results by key. Raises `Cancelled`."""
     results: Results = {}
     for task in tasks:
         progress.check()
@@ -153,20 +152,20 @@ def _run(tasks: Sequence[ReadTask], progress: Progress) -> Results:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A way to read each place of a cube layer: its spectrum, or its errors.
+    """A way to read each place of a cube layer: its spectrum or its errors.
 
     Attributes
     ----------
     on
         The cube layer.
     what
-        Identifies the reading: its name, and what it depends on.
+        Identifies the reading: its name, and everything that it depends on.
     of_region
         Reads one region.
     of_labels
         Reads all labels at once.
     of_band
-        Reads the prediction interval at a row and a column; None where the cube has none.
+        Reads the prediction interval at a row and a column; None if the cube has none.
     """
 
     on: Image
@@ -178,12 +177,12 @@ class Reading:
     def task(
         self, slot: Hashable, place: Hashable, read: Callable[[Progress], Any], **how: bool
     ) -> ReadTask:
-        """Return the task that reads a *place* of a *slot*; it gives None off the image."""
+        """Return the task that reads a *place* for a *slot*; its result is None off the image."""
 
         def run(progress: Progress) -> Any:
             try:
                 return read(progress)
-            except SpectrumError:  # or what is to be compared does not fit together
+            except SpectrumError:  # off the image, or the cubes do not fit together
                 return None
 
         return ReadTask((self.what, place), (self.what[0], id(self.on), slot), run, **how)
@@ -192,10 +191,10 @@ class Reading:
 def label_image(
     layer: Labels, on: Image, viewer: ViewerModel
 ) -> tuple[Hashable, Callable[[], Array]] | None:
-    """The labels of *layer* on the pixels of the cube layer *on*: what says where, and (H, W).
+    """Return a key of the place of *layer* on the cube layer *on*, and a function for its labels.
 
-    They are made when they are called for: a lazy layer is computed then. None where both layers do
-    not lie in one plane.
+    The function returns the labels (H, W) on the pixels of the cube, and computes a lazy layer.
+    None if the two layers do not lie in one plane.
     """
     shape = cube_at(on).shape[1:]
     matrix = to_pixels(layer, on)
@@ -209,7 +208,7 @@ def label_image(
 
 
 def spectra_of(on: Image, spread: Spread) -> Reading:
-    """Reads the mean spectra of the cube layer *on*; single pixels with their intervals."""
+    """Reads mean spectra of the cube layer *on*, and prediction intervals of single pixels."""
     cube = cube_at(on)
     facts = facts_of(on)
     past = cube.provenance
@@ -230,7 +229,7 @@ def spectra_of(on: Image, spread: Spread) -> Reading:
 
 
 def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
-    """Return *spectrum* of *cube*; without its place on a preview, whose pixels are coarser."""
+    """Return *spectrum* of *cube*, without its place if *cube* is a preview, which is coarser."""
     if not cube.provenance.is_preview:
         return spectrum
     return replace(spectrum, origin=replace(spectrum.origin, row=None, column=None, vertices=()))
@@ -238,7 +237,7 @@ def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
 
 def _error_band(cube: SpectralCube, row: int, column: int, _: Progress) -> dict[str, Any] | None:
     """Return the bounds of the 90 % prediction interval of a pixel's spectrum; None without one."""
-    # It imports torch, which takes seconds: here, where that happens on another thread.
+    # Imports torch, which takes seconds: here, on another thread.
     from napari_mst.references.intervals import interval_of
 
     band = interval_of(cube, row, column)
@@ -249,7 +248,7 @@ def _error_band(cube: SpectralCube, row: int, column: int, _: Progress) -> dict[
 
 
 def errors_of(on: Image, reference: Image) -> Reading:
-    """Compares pixels of the cube layer *on* with the same ones of *reference*, if they fit."""
+    """Compares pixels of the cube layer *on* with the same pixels of *reference*."""
     cube, truth = cube_at(on), cube_at(reference)
     return Reading(
         on,
@@ -276,10 +275,10 @@ def on_grid(labels: Array, matrix: Doubles, shape: tuple[int, int]) -> Array:
 
     *matrix* takes these pixels to pixels of *labels*.
     """
-    # The usual case: labels of the image itself, which need no second grid.
+    # In the usual case, labels of the image itself need no second grid.
     if labels.shape == shape and np.allclose(matrix, np.eye(3), atol=1e-6):
         return labels
-    # Imported here, so that the docks need not wait for it.
+    # Imported here, so that the docks open without waiting for it.
     from scipy.ndimage import affine_transform
 
     return affine_transform(
