@@ -1,9 +1,9 @@
-"""Refines a cube whenever something else is known: at once for the screen, then all of it.
+"""Refines a cube whenever its references change: coarsely at once, then in full.
 
 marks on picks -> `follow` -> `refined` -> a coarse cube in its layer, and then the exact one. A
-newer run takes the place of an older one, which reports nothing any more.
+newer run replaces an older one, which then reports nothing.
 
-Until the whole cube is there, a coarse one lies on its place. Letters: B bands, H rows, W columns.
+Letters: B bands, H rows, W columns.
 """
 
 import weakref
@@ -50,22 +50,22 @@ ADAPTED = " refined"
 """Ends the name of the layer of a refined cube."""
 RELATIVE_WIDTH = "relative width"
 WIDTH = "Prediction interval width: "
-"""Begins the name of the layer that shows how wide its band is."""
+"""Begins the name of the layer that shows the width of the interval."""
 
-_LEAST_WIDTH = 0.1  # that has full contrast at least: else rounding would look like a difference
+_LEAST_WIDTH = 0.1  # of the contrast limits, else rounding would look like a difference
 
 
 class KnownLayers(ViewerHelper):
-    """The layers of a cube, of the cube refined from it, and of the width of its intervals.
+    """The layers of a cube, of the refined cube, and of the width of its prediction interval.
 
-    None of them is kept alive: a person may delete each at any time.
+    All references are weak, as the user may delete each layer at any time.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
         self._layers = weakref.WeakValueDictionary[str, Image]()
-        self._has_added = False  # and nobody has noticed that it was deleted
-        self._is_picture = True  # else a person looks at the bands
+        self._has_added = False  # a refined layer, whose deletion is not noticed yet
+        self._is_picture = True  # a picture is shown rather than a band
 
     @property
     def base(self) -> Image | None:
@@ -79,11 +79,11 @@ class KnownLayers(ViewerHelper):
 
     def _there(self, role: str) -> Image | None:
         layer = self._layers.get(role)
-        # A layer that was removed lives on until it is collected, as if it were there.
+        # A removed layer lives on until it is garbage-collected.
         return layer if self.has(layer) else None
 
     def set_base(self, layer: Image) -> None:
-        """Refine *layer* from now on; what was refined from another one stays as it is."""
+        """Refine *layer* from now on; cubes refined from another layer stay."""
         if layer not in (self.base, self.refined):
             self._layers.clear()
             self._layers["base"] = layer
@@ -94,7 +94,7 @@ class KnownLayers(ViewerHelper):
         base, layer = self.base, self.refined
         if base is None:
             return
-        # The layer still showed the previous cube.
+        # The width is that of the previous cube.
         self.remove("width")
         step = np.array(base.data.shape[-2:]) / cube.shape[1:]
         # The first pixel of a coarse cube is centred between the pixels that it covers.
@@ -105,14 +105,14 @@ class KnownLayers(ViewerHelper):
             return
         self._note_look(base)
         arguments["metadata"] |= {ALIKE_KEY: weakref.ref(base)}
-        # Before and after are compared: they have the same colours for the same numbers.
+        # The same colours for the same numbers, so that before and after compare.
         look = {"contrast_limits": base.contrast_limits, "colormap": base.colormap}
         self._add("refined", cube.data, {**arguments, "multiscale": False, **look})
         self._has_added = True
         self.show_after(True)
 
     def _add(self, role: str, data: Any, arguments: dict[str, Any]) -> None:
-        """Add a layer above all images; what was selected stays selected."""
+        """Add a layer above all images; the selection is kept."""
         with selection_kept(self.viewer):
             self._layers[role] = self.viewer.add_image(data, **arguments)
             put_on_top(self.viewer, self._layers[role])
@@ -125,28 +125,28 @@ class KnownLayers(ViewerHelper):
 
     @property
     def is_after(self) -> bool:
-        """True while the refined cube is shown: its bands or its picture."""
+        """True while the bands or the picture of the refined cube are shown."""
         layer = self.refined
         return layer is not None and is_cube_shown(self.viewer, layer)
 
     def show_after(self, is_after: bool) -> None:
-        """Show the refined cube, or else the one before: its picture, if a picture was shown."""
+        """Show the refined cube, or the cube before: its picture, if a picture was shown."""
         base, refined = self.base, self.refined
-        if base is None or refined is None:  # they may have gone with the viewer
+        if base is None or refined is None:  # gone with the viewer
             return
         selection = self.viewer.layers.selection
         self._note_look(refined if self.is_after else base)
         shown, hidden = (refined, base) if is_after else (base, refined)
         active = selection.active
         was_active = active and (cube_layer_in(active.metadata) or active) in (base, refined)
-        # In this order there is a cube at every moment: curves would go away and come back.
+        # In this order there is always a cube, so curves do not disappear and come back.
         self._show(shown, True)
         if was_active:
             selection.active = shown
         self._show(hidden, False)
 
     def notice_deletion(self) -> None:
-        """Show the cube before again, if a person has deleted the refined one."""
+        """Show the cube before again, if the user has deleted the refined one."""
         base = self.base
         if self._has_added and self.refined is None:
             self._has_added = False
@@ -154,14 +154,14 @@ class KnownLayers(ViewerHelper):
                 self._show(base, True)
 
     def end(self) -> None:
-        """Take the refined cube away, and show the one before."""
+        """Remove the refined cube, and show the cube before."""
         self.show_after(False)
         self.remove("refined")
         self.remove("width")
         self._has_added = False
 
     def show_width(self, width: Singles) -> None:
-        """Show the *width* (H, W) of the prediction interval, in place of the one before."""
+        """Show the *width* (H, W) of the prediction interval, in place of the previous layer."""
         base = self.base
         self.remove("width")
         if base is not None:
@@ -177,12 +177,12 @@ class KnownLayers(ViewerHelper):
             self._add("width", width, arguments)
 
     def _note_look(self, layer: Image) -> None:
-        """Remember whether *layer* shows its picture. One that is still painted shows nothing."""
+        """Remember whether *layer* shows its picture; without a picture, nothing is known."""
         if composites_of(self.viewer, layer):
             self._is_picture = is_picture_shown(self.viewer, layer)
 
     def _show(self, cube_layer: Image, is_shown: bool) -> None:
-        """Show the bands of *cube_layer*, and its pictures if they were shown last, or hide all."""
+        """Show the bands of *cube_layer*, and its pictures if they were shown last; or hide all."""
         cube_layer.visible = is_shown
         for picture in composites_of(self.viewer, cube_layer):
             picture.visible = is_shown and self._is_picture
@@ -191,7 +191,7 @@ class KnownLayers(ViewerHelper):
 NO_REFERENCE = "Nothing is known any more: the cube is as it was."
 
 PIXELS = 1 << 16
-"""Pixels of a coarse cube for few references; each costs as much as one of the whole cube."""
+"""Pixels of a coarse cube if there are few references; each costs as much as in the full cube."""
 _BANDS = (
     32  # reference spectra whose kernel takes about as long as all else that is done for a pixel
 )
@@ -199,9 +199,9 @@ _BANDS = (
 
 @dataclass(eq=False)
 class Ground:
-    """All that does not depend on what is known: a cube, its photo, and parts of both.
+    """Everything that does not depend on the references: a cube, its photo, and parts of both.
 
-    The photo is one of *photos*, and is read when it is first needed, on the thread of a job.
+    The photo is one of *photos*. It is read on first use, on the thread of a job.
     """
 
     cube: SpectralCube
@@ -209,10 +209,10 @@ class Ground:
 
     @cached_property
     def photo(self) -> Photo:
-        """The one of *photos* that the cube was made from, cut to what the cube shows.
+        """The photo that the cube was made from, cropped to the cube.
 
-        It is recognised by its pixels: they are the very ones, or have the colours of the cube.
-        Raises `PhotoError` if there is none.
+        It is recognised by its pixels, which are identical or have the colours of the cube. Raises
+        `PhotoError` if none of *photos* matches.
         """
         encoding: Encoding | None = "linear" if self.cube.provenance.camera else None
         others = ""
@@ -229,17 +229,17 @@ class Ground:
 
     @cached_property
     def parts(self) -> Parts:
-        """Parts of the cube. Raises `PhotoError` as well."""
+        """The parts of the cube. Raises `PhotoError`, too."""
         return Parts(self.cube, self.photo)
 
 
 def refined(
     ground: Ground, references: Sequence[ReferenceSpectrum], progress: Reports
 ) -> tuple[tuple[str, ...], SpectralCube]:
-    """Return the doubts about *references*, and the cube that is refined to them.
+    """Return the doubts about *references*, and the cube refined to them.
 
-    As many pixels of it as can be had at once are shown before: those in the middle of the pixels
-    of an image (h, w) that covers the cube. It is the cube of *ground* if no spectrum can be used.
+    A coarse preview, of as many pixels as can be refined at once, comes first. If no spectrum can
+    be used, the result is the cube of *ground* itself.
     """
     cube, parts = ground.cube, ground.parts
     progress.check()
@@ -251,7 +251,7 @@ def refined(
     step = max(1, int(np.ceil(np.sqrt(cube.shape[1] * cube.shape[2] / pixels))))
     rows, columns = (range(min(step // 2, side - 1), side, step) for side in cube.shape[1:])
     part = Part(rows, columns)
-    is_moved = not refinement.is_by_camera  # as `applied` moves it
+    is_moved = not refinement.is_by_camera  # the same choice as in `applied`
     process = learnt.process
     numbers = parts.refined(process, part) if is_moved else spread(cube, process, part=part)
     preview = with_history(cube, numbers, refinement, "")
@@ -261,7 +261,7 @@ def refined(
 
 
 class Refiner:
-    """Keeps a refined cube in a layer that is true to what is known."""
+    """Keeps a refined cube in a layer, up to date with the references."""
 
     def __init__(self, model: ShownSpectra, start: Start) -> None:
         self._layers = KnownLayers(model.viewer)
@@ -285,7 +285,7 @@ class Refiner:
         )
 
     def ground_of(self, cube: SpectralCube) -> Ground:
-        """The ground of *cube*, prepared once and reused while the cube is the same."""
+        """Return the ground of *cube*, prepared once and reused while the cube is the same."""
         if self._ground is None or self._ground.cube.data is not cube.data:
             self._ground = Ground(cube)
         ground: Ground = self._ground
@@ -297,12 +297,12 @@ class Refiner:
     def refine_to(
         self, cube: SpectralCube, references: Mapping[ReferenceSpectrum, ReferenceSpectrum]
     ) -> None:
-        """Refine *cube* to what is *references*, where the marks lie, unless that was done."""
-        # A cube whose photo was not there waits for it: each photo that is opened may be it.
+        """Refine *cube* to *references*, given by mark, unless it is refined to them already."""
+        # Photos count, too: a cube without its photo waits for it, and any opened photo may be it.
         ground = self.ground_of(cube)
         grounds = (Identity(cube.data), *(Identity(photo.pixels) for photo in ground.photos))
         asked = [(mark, spot.row, spot.column, grounds) for mark, spot in references.items()]
-        # Spots may be looked for while nothing is known: that goes on.
+        # A search for spots, which needs no references, goes on.
         if asked == self._asked:
             return
         self._asked = asked
@@ -317,7 +317,7 @@ class Refiner:
         self._layers.end()
 
     def stop(self) -> None:
-        """Stop what is being computed; the cube stays as coarse as it is."""
+        """Stop the running job; the cube stays as coarse as it is."""
         self._latest.cancel()
         self._model.publish()
 
@@ -331,12 +331,12 @@ class Refiner:
         self._model.say(f"Refined to {record['source']}, {record['reach']:.0%} of the way.")
 
     def show_width(self) -> None:
-        """Show how wide the prediction interval is as a layer, until the cube is refined again."""
+        """Show the width of the prediction interval as a layer, until the cube is refined again."""
         layer: Any = self._layers.refined or self._layers.base
         cube = cube_at(layer)
 
         def width(progress: Progress) -> Singles:
-            # It may import torch, which takes seconds: here, where that is on another thread.
+            # May import torch, which takes seconds: here, on another thread.
             from napari_mst.references.intervals import interval_width
 
             return interval_width(cube, progress=progress)
@@ -350,7 +350,7 @@ class Refiner:
         use: Callable[[Any], Any],
         preview: Callable[[SpectralCube], None] = ignore,
     ) -> None:
-        """Do *work* on the cube, and *use* its result; what runs is stopped."""
+        """Do *work* on the cube, and pass its result to *use*; a running job is stopped."""
 
         def on_progress(share: float) -> None:
             self._progress = f"{task}: {share:.0%}"
@@ -364,9 +364,9 @@ class Refiner:
 
 
 def photos_for(viewer: ViewerModel, cube: SpectralCube) -> tuple[LayerPhoto, ...]:
-    """Return the photos that *cube* may be from; photos of the same name come first.
+    """Return the photos that *cube* may come from; photos with the name of its source come first.
 
-    A larger photo may be one of which the cube shows a region.
+    The cube may show a region of a larger photo.
     """
     opened = (image for image in photo_layers(viewer) if METADATA_KEY not in image.metadata)
     photos = (LayerPhoto.of(image, viewer.dims.point) for image in opened)

@@ -1,8 +1,7 @@
-"""Resolves what a person has asked for into everything that is to be seen: a `Snapshot`.
+"""Resolves the user's choices into everything that the docks show: a `Snapshot`.
 
-Nothing here changes anything or reads a cube, so the same snapshot always gives the same one. Parts
-that are expensive to draw are taken from the last snapshot if nothing that they are made from has
-changed: the docks compare them with `is`.
+The functions are pure and read no cube. Parts that are expensive to draw are reused from the last
+snapshot if their inputs have not changed: the docks compare them with `is`.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +24,11 @@ class View(NamedTuple):
     Attributes
     ----------
     title
-        What the menu calls it.
+        Name in the menu.
     label
-        Names the values at the axis; "" keeps the name that the cube gives them.
+        Name of the values at the axis; "" keeps the name from the cube.
     change
-        Returns the spectrum to draw.
+        Converts a spectrum to the one to draw.
     """
 
     title: str
@@ -49,20 +48,20 @@ VIEWS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """The choices of a person.
+    """The user's settings.
 
     Attributes
     ----------
     is_picking
         Whether a click on the image pins a spectrum.
     window
-        Side in pixels of the square that a pick is the mean of.
+        Side in pixels of the square over which a pick averages.
     spread
-        What is drawn around the mean of a region.
+        The spread drawn around the mean of a region.
     view
-        How curves are drawn.
+        The way to show curves.
     is_fitted
-        Whether the axis of the values shows no more than the curves need.
+        Whether the value axis spans no more than the curves.
     """
 
     is_picking: bool = True
@@ -74,11 +73,11 @@ class Settings:
 
 HINT = "Move over a cube; click to pin its spectrum."
 NO_ENTRY = -1
-"""Number of the entry of a curve that belongs to none."""
+"""Entry number of a curve without an entry."""
 
 
 class CubeBands(NamedTuple):
-    """The spectral axis of the cube that is selected, and its band that is shown."""
+    """The spectral axis of the selected cube, and the wavelength of the shown band."""
 
     wavelengths: tuple[float, ...]
     unit: str
@@ -93,15 +92,15 @@ class ReferenceState:
     Attributes
     ----------
     has_refined
-        Whether there is a cube that was refined to them.
+        Whether there is a refined cube.
     is_after
-        Whether that cube is shown, rather than the one before it.
+        Whether the refined cube is shown, rather than the cube before.
     is_busy
-        Whether a cube is being refined, or spots are being looked for.
+        Whether a cube is being refined, or spots are being searched for.
     notes
-        Sentences for the person: how far it is, and the doubts.
+        Sentences for the user: the progress, and the doubts.
     doubts
-        Those about reference spectra that contradict the photo or each other.
+        Sentences about reference spectra that contradict the photo or each other.
     """
 
     has_refined: bool = False
@@ -114,8 +113,7 @@ class ReferenceState:
 class Axes(NamedTuple):
     """Wavelengths that the plot spans, their unit, and the name of the values.
 
-    *top* is where the axis of the values ends at least, if it starts at zero; None for an axis that
-    is fitted to the curves.
+    The value axis spans at least 0 to *top*; None fits it to the curves.
     """
 
     wavelengths: tuple[float, ...]
@@ -133,7 +131,7 @@ class LegendLine(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A line in the plot that can be dragged: its name, its colour, and its wavelength."""
+    """A movable line in the plot: its name, its colour, and its wavelength."""
 
     name: str
     colour: str
@@ -145,18 +143,18 @@ class Marker(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DrawnCurve:
-    """A curve that is drawn.
+    """A curve to draw.
 
     Attributes
     ----------
     spectrum
-        With its colour and its prediction interval.
+        The spectrum, with its colour and its prediction interval.
     style
-        Number of the cube that it is of: the first is solid, others are dashed.
+        Number of its cube: curves of the first are solid, others dashed.
     entry
         The row of the curve; `NO_ENTRY` if it has none.
     is_faded
-        Whether others stand out, as they are selected.
+        Whether the curve steps back because other curves are selected.
     """
 
     spectrum: Spectrum
@@ -167,7 +165,7 @@ class DrawnCurve:
 
 @dataclass(frozen=True, eq=False)
 class PlotCurves:
-    """The pinned curves with their legend, and notes on those that are not drawn as they are."""
+    """The pinned curves with their legend, and notes on curves that are changed or left out."""
 
     lines: tuple[DrawnCurve, ...] = ()
     keys: tuple[LegendLine, ...] = ()
@@ -176,34 +174,34 @@ class PlotCurves:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A person's choices, and everything that the dock shows for them at one moment.
+    """The user's choices, and everything that the docks show for them at one moment.
 
-    `resolve` makes the second half from the first. A field is the same object as in the snapshot
-    before if nothing about it has changed.
+    `resolve` makes the second half from the first. An unchanged field is the same object as in the
+    previous snapshot.
 
     Attributes
     ----------
     settings
-        The choices in the menus.
+        The settings in the menus.
     entries
         The rows of the table.
     chosen
         The selected rows.
     cube_names, quantities, has_reference
-        The cubes whose spectra are read, what their values are, and whether the first is compared
-        with another one.
+        The cubes whose spectra are read, their quantities, and whether the first cube is compared
+        with a reference.
     bands
-        Of the selected cube; None without a cube.
+        Bands of the selected cube; None without a cube.
     cursor
         Wavelength under the mouse in the plot; None outside.
     pointed
         The spectra under the mouse, on each cube.
     hint
-        What is said while no spectrum is under the mouse.
+        The sentence to show while no spectrum is under the mouse.
     matches, match_row
-        The spectra of a library that the selected one is most like, and which of them is drawn.
+        The library spectra most similar to the selected spectrum, and the row of the drawn one.
     references
-        What has become of the reference spectra.
+        The state of the refinement to reference spectra.
     problem
         The error of the last action; "" if there is none.
     axes
@@ -213,7 +211,7 @@ class Snapshot:
     curves, live
         The curves of the plot, and those under the mouse.
     text, notes
-        The line below the plot, and what the plot does not show.
+        The line below the plot, and notes on curves that are changed or left out.
     """
 
     settings: Settings = Settings()
@@ -242,23 +240,23 @@ class Snapshot:
 STYLES = ("Solid", "Dashed", "Dotted", "Dash-dotted")
 """The line styles of the curves of the first cube, the second, ..."""
 LONGEST = 40
-"""Letters of the name of a curve or a cube that are shown."""
+"""Most letters shown of the name of a curve or a cube."""
 NO_COLOUR = "#888888"
-"""Grey, for curves that have no colour."""
+"""Grey, for curves without a colour."""
 MOST_CURVES = 1000
-"""Rows whose curves are drawn: more would take seconds, and cover each other."""
+"""Most rows whose curves are drawn: more would take seconds, and hide each other."""
 MOST_BANDS = 4
-"""Largest number of selected picks with prediction intervals; more would cover each other."""
+"""Most selected picks with prediction intervals: more would hide each other."""
 MATCH_STYLE = REFERENCE_STYLE = 2
-"""Style of a spectrum from a library, and of a known one: the one of a third cube, dots."""
+"""Style of library spectra and of reference spectra: dots, as for a third cube."""
 
 
 FROM_ZERO_TO_ONE = frozenset(["reflectance", "relative to maximum", "continuum removed"])
-"""Names of the values of which an axis shows the whole range, 0 to 1."""
+"""Names of values whose axis spans the whole range, 0 to 1."""
 
 
 def resolve(new: Snapshot, last: Snapshot) -> Snapshot:
-    """Return *new* as it will be drawn; it shares unchanged parts with the *last* snapshot."""
+    """Return *new* as it will be drawn, sharing unchanged parts with the *last* snapshot."""
     entries = last.entries if new.entries == last.entries else new.entries
     new = replace(new, entries=entries, axes=_axes(new), reading=_reading(new), text=_text(new))
     # Spectra compare by identity, and a tuple that was just read holds others.
@@ -275,7 +273,7 @@ def _curve_inputs(new: Snapshot) -> tuple[Any, ...]:
 
 
 def _axes(new: Snapshot) -> Axes | None:
-    """Axes for the selected cube, or else for the first spectrum from a file."""
+    """Return axes for the selected cube, or else for the first spectrum from a file."""
     first, settings = new.bands, new.settings
     quantity = "" if first is None else first.quantity
     on = first or (new.entries[0].first if new.entries else None)
@@ -287,7 +285,7 @@ def _axes(new: Snapshot) -> Axes | None:
 
 
 def _reading(new: Snapshot) -> tuple[float, str] | None:
-    """Return the band nearest to the mouse in the plot, or else the band that is shown."""
+    """Return the band nearest to the mouse in the plot, or else the shown band, and its unit."""
     bands = new.bands
     if bands is None:
         return None
@@ -296,7 +294,7 @@ def _reading(new: Snapshot) -> tuple[float, str] | None:
 
 
 def _text(new: Snapshot) -> str:
-    """Says where the spectrum under the mouse is."""
+    """Return the place of the spectrum under the mouse, or else the hint."""
     first = next((spectrum for spectrum in new.pointed if spectrum is not None), None)
     if first is None or first.origin.row is None:
         return new.hint
@@ -306,13 +304,13 @@ def _text(new: Snapshot) -> str:
 
 
 def _match(new: Snapshot) -> Match | None:
-    """Return the match that is drawn."""
+    """Return the match to draw."""
     is_one = 0 <= new.match_row < len(new.matches)
     return new.matches[new.match_row] if is_one else None
 
 
 def _viewed(lines: Sequence[DrawnCurve], view: View) -> tuple[list[DrawnCurve], list[str]]:
-    """*lines* as the plot shows them, and the reasons why some are drawn as they were measured."""
+    """Return *lines* as the plot shows them, and the reasons why some are drawn as measured."""
     drawn, refusals = list[DrawnCurve](), set[str]()
     for line in lines:
         try:
@@ -324,13 +322,13 @@ def _viewed(lines: Sequence[DrawnCurve], view: View) -> tuple[list[DrawnCurve], 
 
 
 def _is_drawn(new: Snapshot, style: int) -> bool:
-    """True if the axis of the values is that of cube number *style*: it shows one quantity."""
+    """True if the value axis, which shows one quantity, fits cube number *style*."""
     is_of_view = bool(new.settings.view.label)
     return is_of_view or len(set(new.quantities[:1] + new.quantities[style : style + 1])) < 2
 
 
 def _notes_on_cubes(new: Snapshot) -> list[str]:
-    """Say which line style each of several cubes has, and which of them are not drawn."""
+    """Name the line style of each of several cubes, and the cubes that are not drawn."""
     if len(new.cube_names) < 2:
         return []
     names = [shown(name, LONGEST) for name in new.cube_names]
@@ -350,7 +348,7 @@ def _live(new: Snapshot) -> tuple[DrawnCurve, ...]:
 def _curves(new: Snapshot) -> PlotCurves:
     visible = [row for row, entry in enumerate(new.entries) if entry.is_shown]
     chosen = frozenset(new.chosen)
-    # Where they are too many, those that are selected come first.
+    # If there are too many, the selected ones come first.
     rows = sorted(sorted(visible, key=lambda row: row not in chosen)[:MOST_CURVES])
     lines = [line for row in rows for line in _entry_lines(row, new, row in chosen)]
     match = _match(new)
@@ -361,7 +359,7 @@ def _curves(new: Snapshot) -> PlotCurves:
     if match is not None:
         name = shown(match.spectrum.name, LONGEST)
         notes.append(f"Dotted: {name}, {match.angle:.2f}\N{DEGREE SIGN} away.")
-    # How far the prediction intervals can be trusted is said once.
+    # One note says how far the prediction intervals can be trusted.
     spreads = {line.spectrum.spread for line in drawn if _has_error_band(line.spectrum)}
     states = sorted(spread.removeprefix(f"{MODEL_ERROR}, ") for spread in spreads)
     notes += [f"Prediction interval (90 %), {state}." for state in states]
@@ -372,17 +370,17 @@ def _curves(new: Snapshot) -> PlotCurves:
 
 
 def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
-    """Return the curves of one row on each cube, and what is known of it."""
+    """Return the curves of one row on each cube, and its reference spectrum."""
     entry = new.entries[row]
     is_any_chosen = bool(new.chosen)
-    # The prediction intervals of many picks on top of each other could not be told apart.
+    # Overlapping prediction intervals of many picks would be indistinguishable.
     is_one_of_few = is_chosen and len(new.chosen) <= MOST_BANDS
     is_banded = is_one_of_few or (not is_any_chosen and len(new.entries) == 1)
     is_faded = is_any_chosen and not is_chosen
     lines = []
     for style, spectrum in enumerate(entry.spectra):
         if spectrum is not None and _is_drawn(new, style):
-            # What a region spreads stays.
+            # The spread of a region stays.
             if not is_banded and _has_error_band(spectrum):
                 spectrum = spectrum.with_values(spectrum.values)
             lines.append(DrawnCurve(spectrum, style, row, is_faded))
@@ -393,7 +391,7 @@ def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
 
 
 def _reference_curve(first: Spectrum, true: Spectrum) -> Spectrum:
-    """Return what is *true* of a pick, as far as the wavelengths of its *first* cube reach."""
+    """Return the *true* spectrum of a pick within the wavelengths of its *first* spectrum."""
     low, high = first.wavelengths.min(), first.wavelengths.max()
     is_inside = (true.wavelengths >= low) & (true.wavelengths <= high)
     return replace(
@@ -409,7 +407,7 @@ def _has_error_band(spectrum: Spectrum) -> bool:
 
 
 def _keys(new: Snapshot, rows: Sequence[int]) -> list[LegendLine]:
-    """Return the legend: all curves, and the names of the cubes if there are several."""
+    """Return the legend: all curves, and the names of the cubes if there is more than one."""
     spectra = (new.entries[row].first for row in rows)
     keys = [LegendLine(one.colour or NO_COLOUR, shown(one.name, LONGEST), 0) for one in spectra]
     if len(new.cube_names) > 1:

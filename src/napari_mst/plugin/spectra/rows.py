@@ -1,7 +1,7 @@
-"""The rows of the table of spectra: their kinds, and what is known of a pick.
+"""The rows of the table of spectra: their kinds, and the marks of picks.
 
-The feature "references" of a pick is its mark, a `ReferenceSpectrum`. So a mark moves with its
-pick, and an undo of the picks brings it back.
+The mark of a pick is its feature "references", a `ReferenceSpectrum`. A mark therefore moves with
+its pick, and undoing a change of the picks restores it.
 """
 
 import weakref
@@ -24,24 +24,24 @@ from napari_mst.references.reference_spectrum import ReferenceSpectrum
 SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""
 Spectra = tuple[Spectrum | None, ...]
-"""One spectrum for each cube that is shown; None off the image."""
+"""One spectrum for each shown cube; None off the image."""
 
 
 def curve_of(mark: ReferenceSpectrum) -> Spectrum:
-    """Return the reference spectrum, which has wavelengths and a name on every pick."""
+    """Return the reference spectrum of a mark, which always has wavelengths and a name."""
     return cast(Spectrum, mark.spectrum)
 
 
 def put_marks(points: Points, marks: Mapping[int, ReferenceSpectrum | None]) -> None:
-    """Mark the picks at these indices; None takes a mark away."""
+    """Mark the picks at these indices; None removes a mark."""
     every = [marks.get(index, mark) for index, mark in enumerate(marks_of(points))]
     picks.set_feature(points, REFERENCE, every)
 
 
 def tidy_marks(points: Points) -> None:
-    """Take the marks off picks that were copied, and show by the symbols what is known.
+    """Take the marks off copied picks, and show marks by the symbols of the picks.
 
-    The copy of a pick lies elsewhere, where the spectrum may be another one.
+    The copy of a pick lies elsewhere, where the spectrum may differ.
     """
     marks = marks_of(points)
     copies = [at for at, mark in enumerate(marks) if mark is not None and mark in marks[:at]]
@@ -62,7 +62,7 @@ def tidy_marks(points: Points) -> None:
 
 
 def spot_numbers(points: Points) -> list[str]:
-    """Return the number of each pick "spot 3" that is to be measured yet; "" for all others."""
+    """Return the number of each pick "spot 3" that is still to be measured; "" for all others."""
     numbers = []
     for name, mark in zip(picks.names(points), marks_of(points), strict=True):
         before, _, number = name.partition(SPOT)
@@ -77,12 +77,12 @@ def weak(layer: Any) -> Callable[[], Any]:
 
 
 class Rows:
-    """The rows of one layer, or of files; each kind of rows is a class.
+    """The rows of one layer or of files; each kind of rows is a class.
 
     Attributes
     ----------
     are_pixels
-        Whether they are pixels of an image, which stay, in the colours of its layer.
+        True for labels, which cannot be deleted or recoloured here.
     hidden
         The rows whose curves are not drawn.
     """
@@ -95,7 +95,7 @@ class Rows:
 
     @property
     def layer(self) -> Any:
-        """The layer that they are on; None for spectra from files."""
+        """The layer of the rows; None for spectra from files."""
         return self._layer_ref()
 
     def rename(self, index: int, name: str) -> None:
@@ -106,13 +106,13 @@ class Rows:
         self.hidden = self.hidden - indices if is_shown else self.hidden | indices
 
     def recolour(self, index: int, colour: str) -> None:
-        """Give a row another colour ("#rrggbb"), if this kind can have one."""
+        """Give a row another colour ("#rrggbb"), if this kind of rows allows it."""
 
     def delete(self, indices: set[int]) -> None:
-        """Take some rows away, if this kind can be."""
+        """Delete some rows, if this kind of rows allows it."""
 
     def removed(self, indices: set[int]) -> None:
-        """Take notice that some rows are gone: those behind them move up."""
+        """Note that some rows are gone, and that the rows behind them move up."""
 
         def moved(index: int) -> int:
             return index - sum(gone < index for gone in indices)
@@ -124,21 +124,20 @@ class Rows:
 class Entry:
     """A pick, a region or a spectrum from a file.
 
-    There may be many thousands, of which the table shows a few: spectra are looked up when they are
-    needed.
+    There may be many thousands, of which the table shows a few, so spectra are looked up on demand.
 
     Attributes
     ----------
     rows, index
         The rows of its kind, and the number of its point, shape, label or spectrum.
     layer
-        The layer that it is on; None if it is from a file.
+        Its layer; None if it is from a file.
     spectra_of, comparison_of
         Look up its spectra and its comparison with the reference by its index.
     is_shown
         Whether its curves are drawn.
     mark
-        The true spectrum of its place; None where it is not known.
+        The reference spectrum of its place; None if there is none.
     """
 
     rows: Rows
@@ -152,16 +151,16 @@ class Entry:
         # Strong, so that an entry can still be changed just after its layer was deleted.
         self.layer = self.rows.layer
 
-    # Remembered, as there is a new entry when anything about it has changed.
+    # Cached, as any change makes a new entry.
 
     @cached_property
     def spectra(self) -> Spectra:
-        """Its spectra on the cubes that are shown; None off the image, or when not read yet."""
+        """Its spectra on the shown cubes; None off the image, or if not read yet."""
         return self.spectra_of(self.index)
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """Its errors on the first cube; None without a reference, or when not read yet."""
+        """Its errors on the first cube; None without a reference, or if not read yet."""
         return self.comparison_of(self.index)
 
     @property
@@ -171,7 +170,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """Its place in words: row and column, or the layer or cube that it is on."""
+        """Its place in words: row and column, or its layer or cube."""
         origin = self.first.origin
         if origin.row is not None:
             return f"{origin.row}, {origin.column}"
@@ -181,7 +180,7 @@ class Entry:
 
 
 def by_rows(entries: Iterable[Entry]) -> ItemsView[Rows, set[int]]:
-    """Return the indices of *entries*, for the rows of each kind."""
+    """Return the indices of *entries*, grouped by rows."""
     indices = dict[Rows, set[int]]()
     for entry in entries:
         indices.setdefault(entry.rows, set()).add(entry.index)
@@ -194,7 +193,7 @@ def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
 
 
 class FileRows(Rows):
-    """The *kept* spectra, which belong to no place on the image: those of files, for example."""
+    """The *kept* spectra without a place on the image, such as spectra from files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,9 +213,9 @@ class FileRows(Rows):
         self.kept[index] = replace(self.kept[index], colour=colour)
 
     def gather(self, layers: Sequence[Image]) -> list[Entry]:
-        """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
+        """Return entries of the spectra in the unit of the cube *layers*; of all without a cube."""
         unit = cube_at(layers[0]).unit if layers else None
-        # A spectrum from a file lies on no cube: it stands in the column of the first.
+        # A spectrum from a file lies on no cube, and takes the column of the first.
         blank = (None,) * max(0, len(layers) - 1)
         spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.kept]
         return [

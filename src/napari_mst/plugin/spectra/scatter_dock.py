@@ -25,19 +25,19 @@ from napari_mst.plugin.viewer.themed_plot import PICTURES, ThemedPlot
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 FAINTEST = 0.25
-"""Opacity of a cell with one pixel."""
+"""Least opacity of a cell with pixels."""
 LEAST_STEP = 4.0
-"""Pixels of the screen between two corners of a lasso."""
+"""Screen pixels between two corners of a lasso."""
 LOWEST = 200
 """Pixels; a scatter that is lower cannot be read."""
 TOO_SHORT = 3
-"""Corners below which a lasso is a click."""
+"""Fewest corners of a lasso; fewer are a click."""
 SCATTER_HINT = (
     "Draw around pixels in the scatter: they become a label on the image, and its mean a curve "
     "below. Picks and regions are seen here in their colours. The wheel zooms."
 )
 LEFT_OUT = 0.0005
-"""Share of pixels beyond the axes from which on it is said."""
+"""Share of pixels beyond the axes above which a note says so."""
 AXIS = "The value along this axis: a band, an index, a component (PC 1), or a formula."
 
 
@@ -156,7 +156,7 @@ def _rect(found: Scatter) -> QRectF:
 def painted(found: Scatter, highlights: Sequence[Highlight], ink: str) -> Codes:
     """Return the picture (N, N, 4) of a scatter: opaque where many pixels are, on a log scale.
 
-    All pixels are in the colour *ink*, and the *highlights* over them in their own.
+    All pixels have the colour *ink*; the *highlights* over them have their own colours.
     """
     picture = np.zeros((CELLS, CELLS, 4), np.uint8)
     for colour, density in [Highlight(ink, found.whole_density), *highlights]:

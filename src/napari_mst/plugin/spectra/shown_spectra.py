@@ -23,7 +23,7 @@ class ShownSpectra(ViewerHelper):
     Attributes
     ----------
     layers
-        The layers of the viewer, and everything read of them.
+        The layers of the viewer, and everything read from them.
     snapshot
         The present content, since the last `changed`.
     changed
@@ -36,7 +36,7 @@ class ShownSpectra(ViewerHelper):
         super().__init__(viewer)
         self.layers = ViewerLayers(viewer, start_reading)
         self.layers.reader.read_more.connect(self.touch)
-        self.snapshot = self._next = Snapshot()  # the next becomes the snapshot when published
+        self.snapshot = self._next = Snapshot()  # `publish` turns the next into the snapshot
         self._reference_ref = weak(None)
         self._is_stale = True
 
@@ -52,9 +52,9 @@ class ShownSpectra(ViewerHelper):
 
     @property
     def reference(self) -> Image | None:
-        """The cube layer that the others are compared with, if it is still there."""
+        """The cube layer to which the others are compared, if it is still there."""
         layer: Image | None = self._reference_ref()
-        # A layer that was removed lives on until it is collected: the weak reference is not enough.
+        # A removed layer lives on until it is garbage-collected.
         return layer if self.has(layer) and cube_of(layer) is not None else None
 
     @reference.setter
@@ -78,7 +78,7 @@ class ShownSpectra(ViewerHelper):
         return [self.entries[row] for row in self._next.chosen]
 
     def rows_of_points(self) -> list[int] | None:
-        """The rows of the points selected on the image; None if just these are chosen already."""
+        """Return the rows of the points selected on the image; None if these are chosen already."""
         points = self.points
         if points is None:
             return None
@@ -87,20 +87,20 @@ class ShownSpectra(ViewerHelper):
         chosen = set(self._next.chosen)
         if selected == chosen.intersection(rows):
             return None
-        # Where no point is selected, regions that are selected stay so.
+        # If no point is selected, selected regions stay selected.
         return sorted(selected or chosen.difference(rows))
 
     def touch(self) -> None:
-        """Mark everything as stale: it will be gathered again at the next `update`."""
+        """Mark everything as stale, to be gathered again at the next `update`."""
         self._is_stale = True
 
     def intend(self, **changes: Any) -> None:
-        """Change some of what is to be seen next."""
+        """Change parts of the next snapshot."""
         self._next = replace(self._next, **changes)
 
     def publish(self, **changes: Any) -> None:
-        """Show what is intended, with these *changes* to it."""
-        if self.is_closed:  # the viewer may be closed while a file is written
+        """Show the next snapshot, with these *changes* to it."""
+        if self.is_closed:  # closed while a file was being written
             return
         layer = active_cube_layer(self.viewer)
         bands = None
@@ -113,14 +113,14 @@ class ShownSpectra(ViewerHelper):
         self.changed.emit(self.snapshot)
 
     def end_action(self) -> None:
-        """Close an action of the user: it is one step to undo, however much it has changed."""
+        """Close an action of the user, which can be undone in one step."""
         self.intend(problem="")
         self.layers.record()
         self.touch()
 
     def say(self, text: str) -> None:
         """Show *text* until the mouse moves over the image."""
-        # A spectrum under the mouse would have its place shown instead of *text*.
+        # Otherwise the place of the spectrum under the mouse would be shown instead.
         self.layers.position = None
         self.publish(hint=text, pointed=())
 

@@ -1,6 +1,4 @@
-"""The spectra workbench without a window, for a dock or a script.
-
-It knows the picks, regions, comparisons and maps of one viewer.
+"""The model of the spectra docks, without a window: picks, regions, comparisons and maps.
 
 user -> dock or script -> `SpectraModel` -> `resolve` -> a frozen `Snapshot` -> a dock, which draws
 it.
@@ -49,27 +47,27 @@ from napari_mst.plugin.viewer.picks import Position
 NO_LABELS = "Show a layer of labels over a cube: classes, cells, or regions above a threshold."
 NO_STACK = "Select a pick on the cubes of a stack: run a stack of photos with all of its pages."
 FIRST_SHADE = 0.3
-"""Share of a colour map at which the first page stands: below it lies what no dark theme shows."""
+"""Place of the first page in the colour map; darker colours would vanish on a dark theme."""
 MATCHES = 5
-"""Spectra of a library that are listed."""
+"""Number of library spectra that are listed."""
 
 
 class SpectraModel(ShownSpectra):
-    """Does what a person asks for, and says what is then to be seen.
+    """Carries out user actions, and publishes the resulting snapshots.
 
-    A dock has cubes read on another thread; for a script everything is done at once. The model
-    does not keep its viewer alive.
+    For a dock, cubes are read on another thread; for a script, everything is done at once. The
+    model does not keep its viewer alive.
 
     Attributes
     ----------
     library
-        The spectra that the selected one is matched with.
+        The spectra to match the selected spectrum with.
     maps
         Makes maps of the selected cube.
     gating, profile
         The scatter of two values of the pixels with its gates, and the spectra along a line.
     references
-        Marks picks as known, and refines the cube to them.
+        Marks picks with reference spectra, and refines the cube to them.
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class SpectraModel(ShownSpectra):
     # ------------------------------------------------------------ listening
 
     def attach(self) -> None:
-        """Listen to the viewer from now on."""
+        """Start listening to the viewer."""
         if self._connected:
             return
         viewer = self.viewer
@@ -99,16 +97,16 @@ class SpectraModel(ShownSpectra):
         ]
         for emitter, slot in self._connected:
             emitter.connect(slot)
-        # Picks that are there already, perhaps from a file, are what the first undo goes back to.
+        # The first undo goes back to the present picks, perhaps from a file.
         self.layers.history.record(self.points)
         self.touch()
 
     def detach(self) -> None:
-        """Listen no more, and let go of every layer and of everything that was read."""
+        """Stop listening, and release every layer and everything that was read."""
         for emitter, slot in self._connected:
             emitter.disconnect(slot)
         self._connected = []
-        # A dock may stay hidden for long, and a cube takes gigabytes.
+        # A dock may stay hidden for long, and a cube may take gigabytes.
         self.layers.forget()
         self.gating.forget()
         self.profile.forget()
@@ -117,12 +115,12 @@ class SpectraModel(ShownSpectra):
     def _on_layers(self, event: Any) -> None:
         layer = self.layers.layer_of(event)
         if event.type == "selected_label":
-            # The row of a label that was selected on the image.
+            # Select the row of the label that was selected on the image.
             label: Any = layer
             for row, entry in enumerate(self.entries):
                 if entry.layer is layer and entry.index == label.selected_label:
                     self.choose([row])
-        # napari emits "highlight" all the time: it matters where points and rows differ.
+        # napari emits "highlight" all the time; it matters if points and rows differ.
         is_selecting = event.type == "highlight" and layer is self.points
         if self.layers.is_stale_after(event) or (
             is_selecting and self.rows_of_points() is not None
@@ -134,7 +132,7 @@ class SpectraModel(ShownSpectra):
         self.touch()
 
     def _on_step(self) -> None:
-        """Follow the slider; everything is only gathered again where it depends on the band."""
+        """Follow the slider; gather everything again only if it depends on the band."""
         # Stacked labels show another page.
         if any(isinstance(layer, Labels) and layer.ndim > 2 for layer in self.viewer.layers):
             self.touch()
@@ -146,11 +144,10 @@ class SpectraModel(ShownSpectra):
     def update(self, *, is_recording: bool = True) -> Snapshot:
         """Gather what is stale, and read the spectra under the mouse.
 
-        *is_recording* is False while the user drags something: places on the way are no steps to
-        undo.
+        *is_recording* is False during a drag, whose intermediate places are no steps to undo.
         """
         if self._is_stale:
-            # Before the rest: recording names new picks, and that makes everything stale again.
+            # First, as recording names new picks, which makes everything stale again.
             self._is_stale = False
             if is_recording:
                 self.layers.record()
@@ -166,9 +163,9 @@ class SpectraModel(ShownSpectra):
         return self.snapshot
 
     def finish(self) -> Snapshot:
-        """Update until nothing is stale: for a script, where no read goes on meanwhile."""
+        """Update until nothing is stale. For scripts, which read without another thread."""
         snapshot = self.update()
-        # A script reads within `update`: what was read then makes it stale again.
+        # A script reads within `update`, and new results make the snapshot stale again.
         while self._is_stale:
             snapshot = self.update()
         return snapshot
@@ -179,7 +176,7 @@ class SpectraModel(ShownSpectra):
 
     @contextmanager
     def reported(self) -> Iterator[None]:
-        """Show an error of ours where the spectra are shown, instead of raising it."""
+        """Show our errors in the docks instead of raising them."""
         self.intend(problem="")
         try:
             yield
@@ -190,7 +187,7 @@ class SpectraModel(ShownSpectra):
 
     def pin(self, position: Position) -> bool:
         """Pin the pixel under the world *position*; False if there is none, or no new one."""
-        # The sentence about the action before is out of date.
+        # The sentence about the previous action is out of date.
         self.intend(hint=HINT)
         is_pinned = picks.pin(self.viewer, position, self.settings.window)
         self.end_action()
@@ -202,11 +199,11 @@ class SpectraModel(ShownSpectra):
             self._pick(position)
 
     def pin_here(self) -> bool:
-        """Pin and select the pixel under the mouse; False if there is none, or it is pinned."""
+        """Pin and select the pixel under the mouse; False without a pixel, or if it is pinned."""
         return self.layers.position is not None and self._pick(self.layers.position)
 
     def _pick(self, position: Position) -> bool:
-        # The newest pick is what the next command of the person means.
+        # The user's next command refers to the newest pick.
         points = self.points if self.pin(position) else None
         if points is not None:
             points.selected_data = {len(points.data) - 1}
@@ -218,7 +215,7 @@ class SpectraModel(ShownSpectra):
         self.touch()
 
     def redo(self) -> None:
-        """Make the change of the picks again that was undone last."""
+        """Redo the change of the picks that was undone last."""
         self.layers.history.step(self.points, 1)
         self.touch()
 
@@ -228,15 +225,15 @@ class SpectraModel(ShownSpectra):
 
     @property
     def labels(self) -> Labels | None:
-        """The layer of labels that is selected, or else the topmost that is shown."""
+        """The selected layer of labels, or else the topmost visible one."""
         every = [each for each in layer_rows.region_layers(self.viewer) if isinstance(each, Labels)]
         active = self.viewer.layers.selection.active
         return active if active in every else next(reversed(every), None)
 
     def measure_labels(self, path: str | PathLike[str] = "") -> None:
-        """Put what is measured of the `labels` into the features of their layer: see `label_table`.
+        """Measure the `labels`, and put the table into the features of their layer.
 
-        The same goes into a CSV file, if there is a *path*.
+        The table of `label_table` is also written to a CSV file, if there is a *path*.
 
         Raises
         ------
@@ -267,18 +264,18 @@ class SpectraModel(ShownSpectra):
 
     def choose(self, rows: Sequence[int]) -> None:
         """Select *rows* and no others; their points are selected on the image as well."""
-        # A table whose rows are selected here answers with the same rows: that ends here.
+        # A table answers to a selection with the same rows, which ends here.
         if tuple(rows) != self._next.chosen:
             self._choose(rows)
             self.publish()
 
     def _choose(self, rows: Sequence[int]) -> None:
-        # The rows first: napari answers to the points with "highlight", and both must agree then.
+        # Rows first: selecting points emits "highlight", and both must agree by then.
         self.intend(chosen=tuple(rows))
         points = self.points
         if points is not None:
             picked = {entry.index for entry in self.chosen if entry.layer is points}
-            # napari looks at every point again, even where the same ones are selected.
+            # napari examines every point again, even if the selection is the same.
             if set(points.selected_data) != picked:
                 points.selected_data = picked
         self._find_matches()
@@ -299,7 +296,7 @@ class SpectraModel(ShownSpectra):
         """
         layer = active_cube_layer(self.viewer)
         stack = None if layer is None else layer.metadata.get(STACK_KEY)
-        # The spectra on the active cube come first.
+        # Spectra on the active cube come first.
         picked = [entry.spectra[0] for entry in self.chosen if entry.layer is self.points]
         if layer is None or stack is None or not any(picked):
             raise SpectrumError(NO_STACK)
@@ -314,10 +311,10 @@ class SpectraModel(ShownSpectra):
         self.end_action()
 
     def delete(self, entries: Sequence[Entry]) -> None:
-        """Take *entries* away; labels stay, as they are pixels of an image."""
-        # Rows move up: what is selected by its number would be others.
+        """Delete *entries*; labels stay, as they are pixels of an image."""
+        # Rows move up, so their numbers would select other rows.
         self.choose(())
-        # All of a layer at once: after the first was removed, the others would have other indices.
+        # All of a layer at once, as each deletion changes the indices of the others.
         for rows, indices in by_rows(entries):
             rows.delete(indices)
         self.end_action()
@@ -336,7 +333,7 @@ class SpectraModel(ShownSpectra):
 
     @property
     def settings(self) -> Settings:
-        """The choices in the menus: `model.set(window=3)` changes one of them."""
+        """The settings in the menus: `model.set(window=3)` changes one of them."""
         return self._next.settings
 
     def set(self, **choices: Any) -> None:
@@ -344,10 +341,10 @@ class SpectraModel(ShownSpectra):
         before, settings = self.settings, replace(self.settings, **choices)
         self.intend(settings=settings)
         if settings.window != before.window and self.points is not None:
-            # So that picks that are added with napari's own tool are of the same size.
+            # Picks added with napari's own tool get the same size.
             picks.set_next(self.points, settings.window)
         self.touch()
-        # Choices that only change the drawing need not wait for the next `update`.
+        # Settings that only change the drawing need not wait for the next `update`.
         self.publish()
 
     def match_with(self, library: Sequence[Spectrum]) -> None:
@@ -357,12 +354,12 @@ class SpectraModel(ShownSpectra):
         self.publish()
 
     def choose_match(self, row: int) -> None:
-        """Draw another one of the spectra that the selected one is most like."""
+        """Draw another one of the most similar spectra."""
         self.publish(match_row=row)
 
     def _find_matches(self) -> None:
         matches: tuple[Match, ...] = ()
-        # Without a selection, the newest spectrum is what a person means.
+        # Without a selection, the newest spectrum counts.
         looked_up = [*self.chosen, *self.shown[::-1]][:1]
         if looked_up and self.library:
             try:
@@ -376,11 +373,11 @@ class SpectraModel(ShownSpectra):
         self.layers.position = position
 
     def point_at_wavelength(self, wavelength: float | None) -> None:
-        """Have the table read values at *wavelength*; at the band that is shown if it is None."""
+        """Make the table show values at *wavelength*, or at the shown band for None."""
         self.publish(cursor=wavelength)
 
     def go_to(self, wavelength: float) -> None:
-        """Show the band of the selected cube that is nearest to *wavelength*."""
+        """Show the band of the selected cube nearest to *wavelength*."""
         layer = active_cube_layer(self.viewer)
         if layer is not None:
             go_to(self.viewer, layer, wavelength)
@@ -388,14 +385,14 @@ class SpectraModel(ShownSpectra):
     # ------------------------------------------------------------ files
 
     def open_spectra(self, spectra: Sequence[Spectrum]) -> None:
-        """Put *spectra* back where they were taken from; those of no place here are only drawn."""
+        """Put *spectra* back where they were measured; spectra without a place are only drawn."""
         others = restore(self.viewer, spectra)
         self.layers.files.kept += others
         self.touch()
         self.say(f"{len(spectra) - len(others)} put back on the image, {len(others)} only drawn.")
 
     def save_spectra(self, path: str | PathLike[str]) -> None:
-        """Write the spectra whose curves are shown to `.csv` or `.sli`, as they were measured."""
+        """Write the spectra of the visible curves to `.csv` or `.sli`, as measured."""
 
         def write(spectra: list[Spectrum]) -> str:
             name = write_spectra(path, spectra, overwrite=True).name
@@ -406,7 +403,7 @@ class SpectraModel(ShownSpectra):
     def use_spectra(
         self, use: Callable[[list[Spectrum]], Any], message: Callable[[Any], str]
     ) -> None:
-        """Have *use* called with the spectra that are shown; *message* words its result.
+        """Call *use* with the spectra of the visible curves; *message* words its result.
 
         Thousands of spectra take seconds: in a window, *use* is called on another thread.
         """
@@ -415,5 +412,5 @@ class SpectraModel(ShownSpectra):
         def run(_: Progress) -> Any:
             return use(spectra_of(entries))
 
-        # The slot must not hold the entries: some workers outlive their work, and keep their slots.
+        # The slot must not hold the entries, as some workers outlive their work with their slots.
         self._start(Task(run, lambda result: self.say(message(result)), self.fail))

@@ -21,24 +21,24 @@ from napari_mst.plugin.spectra.rows import Entry, curve_of
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 
 SWATCH = 12
-"""Pixels of the square in the colour of a curve."""
+"""Side in pixels of the square in the colour of a curve."""
 KNOWN = "\N{BLACK DIAMOND}"
-"""Stands before the name of a pick whose true spectrum is known."""
+"""Stands before the name of a pick with a reference spectrum."""
 ROW_HEIGHT = 22
 """Pixels."""
 ROWS_SHOWN = 5
 """Most rows that the table shows without scrolling."""
 FRAME = 4
-"""Pixels that the frame takes beside the rows."""
+"""Height in pixels that the frame takes in addition to the rows."""
 FIRST_NUMBERS = 2
-"""The first column with numbers; all that follow have them, too."""
+"""The first column with numbers; all later columns have numbers, too."""
 
 Role = Qt.ItemDataRole
 OUTSIDE = QModelIndex()
 
 
 class Column(NamedTuple):
-    """A column: its title, its tooltip, and the text of an entry."""
+    """A column: its title, its tooltip, and the text that it shows of an entry."""
 
     title: str
     tip: str
@@ -46,7 +46,7 @@ class Column(NamedTuple):
 
 
 def counted(entry: Entry) -> str:
-    """Return the number of pixels, and in brackets how many were left out."""
+    """Return the number of pixels, followed by the number of excluded pixels in brackets."""
     origin = entry.first.origin
     left_out = f" (-{origin.excluded:,})" if origin.excluded else ""
     return f"{origin.pixels:,}{left_out}"
@@ -101,7 +101,7 @@ def _columns(new: Snapshot) -> tuple[Column, ...]:
 
 
 class SpectraTableModel(QAbstractTableModel):
-    """The content of the table, which is of the snapshot that is *shown*."""
+    """The content of the table, taken from the snapshot `shown`."""
 
     def __init__(self, model: SpectraModel) -> None:
         super().__init__()
@@ -112,15 +112,15 @@ class SpectraTableModel(QAbstractTableModel):
     def show(self, new: Snapshot) -> None:
         """Show *new*. Rows stay selected while their number does not change."""
         old, columns = self.shown, _columns(new)
-        # A reset clears the selection, and ends the editing of a name.
+        # Only then, as a reset clears the selection and ends the editing of a name.
         is_same_size = len(new.entries) == len(old.entries) and len(columns) == len(self.columns)
         if not is_same_size:
             self.beginResetModel()
-        # Kept, as Qt asks for their number at each of thousands of rows.
+        # Stored, as Qt asks for the number of columns at each of thousands of rows.
         self.shown, self.columns = new, columns
         if not is_same_size:
             self.endResetModel()
-        # The mouse changes none of it, and to ask thousands of rows takes long.
+        # Not for each move of the mouse, as asking thousands of rows takes long.
         elif _content(new) != _content(old):
             end = self.index(len(new.entries) - 1, len(columns) - 1)
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(columns) - 1)
@@ -184,19 +184,19 @@ class SpectraTableModel(QAbstractTableModel):
 
 
 def _content(shown: Snapshot) -> tuple[object, ...]:
-    """Return what the texts of the table depend on."""
+    """Return everything that the texts of the table depend on."""
     return shown.entries, shown.reading
 
 
 def _side(column: int) -> Qt.AlignmentFlag:
-    """Return the side at which a column stands: numbers are at the right."""
+    """Return the alignment of a column: numbers are right-aligned."""
     flags = Qt.AlignmentFlag
     side = flags.AlignRight if column >= FIRST_NUMBERS else flags.AlignLeft
     return side | flags.AlignVCenter
 
 
 def tip(entry: Entry, column: Column) -> str:
-    """Return the tooltip of a cell; on the name, what is known."""
+    """Return the tooltip of a cell; the name of a marked pick has its reference spectrum."""
     origin, mark = entry.first.origin, entry.mark
     if column is PIXELS:
         return "" if origin.area is None else f"{origin.area:,.6g} {origin.area_unit}"
@@ -207,7 +207,7 @@ def tip(entry: Entry, column: Column) -> str:
 
 
 class SpectraTable(QTableView):
-    """A table without grid and row numbers; what is selected in it is chosen in *model*."""
+    """A table without grid and row numbers; its selection is chosen in *model*."""
 
     def __init__(self, model: SpectraModel, table_model: SpectraTableModel) -> None:
         view = QAbstractItemView
@@ -229,13 +229,13 @@ class SpectraTable(QTableView):
         rows.setDefaultSectionSize(ROW_HEIGHT)
         rows.setMinimumSectionSize(ROW_HEIGHT)
         columns.setHighlightSections(False)
-        # Widths follow the rows in sight: to measure thousands would take seconds.
+        # Widths follow the visible rows, as measuring thousands would take seconds.
         columns.setResizeContentsPrecision(0)
         table_model.modelReset.connect(self._fit)
         self._fit()
 
     def show_rows(self, new: Snapshot) -> None:
-        """Show the rows of *new*, and select its chosen."""
+        """Show the rows of *new*, and select the chosen ones."""
         self._table_model.show(new)
         if tuple(self.chosen()) != new.chosen:
             self.choose(new.chosen)
@@ -244,8 +244,8 @@ class SpectraTable(QTableView):
         self._model.choose(self.chosen())
 
     def chosen(self) -> list[int]:
-        """Return the rows that are selected."""
-        # Qt's `selectedRows` asks the model about every single cell, which takes long in Python.
+        """Return the selected rows."""
+        # Qt's `selectedRows` asks the model about every cell, which takes long in Python.
         parts = self.selectionModel().selection()
         return sorted({row for part in parts for row in range(part.top(), part.bottom() + 1)})
 
@@ -255,18 +255,18 @@ class SpectraTable(QTableView):
         for row in rows:
             index = self.model().index(row, 0)
             chosen.append(QItemSelectionRange(index, index.siblingAtColumn(last)))
-        # All rows at once, so that Qt announces one change, and not one for each row.
+        # All rows at once, so that Qt announces a single change.
         self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Qt calls this; Delete and Backspace take the selected rows away."""
+        """Qt calls this; Delete and Backspace delete the selected rows."""
         if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
             self._model.delete(self._model.chosen)
         else:
             super().keyPressEvent(event)
 
     def _fit(self) -> None:
-        """Give the table the height of its rows; the names get the width that is left."""
+        """Fit the height of the table to its rows, and give names the remaining width."""
         count = self.model().rowCount()
         self.setVisible(count > 0)
         header, modes = self.horizontalHeader(), QHeaderView.ResizeMode

@@ -1,6 +1,6 @@
-"""Looks at the layers of a viewer: which spectra are there.
+"""Gathers the spectra of the layers of a viewer.
 
-It also puts the spectra of a file back where they were taken: as picks, and as regions.
+Also restores the spectra of a file where they were measured, as picks and as regions.
 """
 
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ from napari_mst.plugin.viewer.placement import pixel_at
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 SAME = 1e-5
-"""Largest relative difference at which two spectra are the same; text files and float32 round."""
+"""Largest relative difference of equal spectra, as text files and float32 round."""
 PAINTED = frozenset(["data", "paint", "labels_update"])
-"""napari's names of the events after which the pixels of labels may be others."""
+"""napari's names of the events that may change the pixels of labels."""
 CHANGES = PAINTED.union(
     PLACE,
     # the list of layers
@@ -56,20 +56,19 @@ CHANGES = PAINTED.union(
     # its colours
     ("face_color", "current_face_color", "edge_color", "current_edge_color", "colormap"),
 )
-"""The events after which curves may be others."""
+"""Events that may change curves."""
 KINDS: dict[type[Layer], type[LayerRows]] = {
     Points: PickRows,
     Shapes: ShapeRows,
     Labels: LabelRows,
 }
-"""The kinds of rows by their layers."""
+"""Kinds of rows by type of layer."""
 
 
 class ViewerLayers(ViewerHelper):
-    """The layers of one viewer, and everything read of them.
+    """The layers of one viewer, and everything read from them.
 
-    It gives new picks and regions names and colours. What was read of a cube is kept while that is
-    shown.
+    It gives new picks and regions names and colours. Results of a cube are kept while it is shown.
 
     Attributes
     ----------
@@ -78,7 +77,7 @@ class ViewerLayers(ViewerHelper):
     history
         Remembers the changes of the picks.
     files
-        The rows of spectra of no place, such as those from files.
+        The rows of spectra without a place, such as spectra from files.
     position
         The world position of the mouse; None while it is not over the image.
     """
@@ -94,7 +93,7 @@ class ViewerLayers(ViewerHelper):
         self._presets: tuple[Identity | None, dict[str, str]] = (None, {})
 
     def forget(self) -> None:
-        """Let go of everything that was read."""
+        """Release everything that was read."""
         self.reader.forget()
         self._groups = ()
 
@@ -104,7 +103,7 @@ class ViewerLayers(ViewerHelper):
         return picks.picks_layer(self.viewer)
 
     def rows_of(self, layer: Layer | None) -> Any:
-        """Return the rows of *layer*; None if it can have none."""
+        """Return the rows of *layer*; None for other kinds of layers."""
         for base, kind in KINDS.items():
             if isinstance(layer, base):
                 if layer not in self._rows:
@@ -115,19 +114,19 @@ class ViewerLayers(ViewerHelper):
     # ------------------------------------------------------------ listening
 
     def layer_of(self, event: Any) -> Layer | None:
-        """Return the layer that an event of the layers is about; None if it is about their list."""
-        # The list of layers passes on the events of each layer, with the index of that layer.
+        """Return the layer that an event concerns; None if it concerns the list of layers."""
+        # The list of layers passes on the events of each layer, with the index of the layer.
         index = getattr(event, "index", None)
         is_one = isinstance(index, int) and 0 <= index < len(self.viewer.layers)
-        # A layer that was removed had the index that another one has by now.
+        # The index of a removed layer may belong to another layer by now.
         return self.viewer.layers[index] if is_one and event.type != "removed" else None
 
     def is_stale_after(self, event: Any) -> bool:
-        """True if curves may be others after *event*; new picks and regions get their looks."""
+        """True if *event* may change curves. Names and colours new picks and regions, too."""
         layer = self.layer_of(event)
         rows = self.rows_of(layer)
-        # It comes with every redrawing: napari has no other event for a shape that is dragged, and
-        # for paint that is undone.
+        # Emitted at every redraw, but napari has no other event for dragged shapes and undone
+        # paint.
         if event.type == "set_data":
             return rows is not None and layer is not self.points
         if event.type not in CHANGES:
@@ -138,7 +137,7 @@ class ViewerLayers(ViewerHelper):
             self._on_data(event, rows)
         if event.type == "inserted":
             self._tell_apart(event.value)
-            # If these are picks from a file, the first undo goes back to what they are now.
+            # If these are picks from a file, the first undo goes back to their present state.
             self.history.record(self.points)
         return True
 
@@ -146,23 +145,23 @@ class ViewerLayers(ViewerHelper):
         action = getattr(event, "action", None)
         if action == "removed":
             rows.removed(set(event.data_indices))
-        # What an undo brings back has its names and colours already.
+        # Picks restored by an undo have their names and colours already.
         if action != "added" or self.history.is_undoing:
             return
-        # napari gives a new point the colour and the name of the one before.
+        # napari gives a new point the colour and the name of the previous one.
         if rows.layer is self.points:
             picks.tell_apart(rows.layer, event.data_indices)
             picks.name_all(rows.layer, event.data_indices)
         self._tell_apart(rows.layer)
 
     def _tell_apart(self, layer: Layer) -> None:
-        """Give the regions of *layer* colours that no pick has, and no two of them share."""
+        """Give the regions of *layer* unique colours, which no pick has either."""
         rows = self.rows_of(layer)
         if isinstance(rows, ShapeRows):
             rows.tell_apart(np.empty((0, 4)) if self.points is None else self.points.face_color)
 
     def record(self) -> None:
-        """Name the picks that have no name, and remember all of them as a step to undo."""
+        """Name unnamed picks, and remember all picks as a step to undo."""
         if self.points is not None:
             picks.name_all(self.points)
             self.history.record(self.points)
@@ -170,19 +169,19 @@ class ViewerLayers(ViewerHelper):
     # ------------------------------------------------------------ gathering
 
     def gather(self, last: Snapshot, reference: Image | None) -> dict[str, Any]:
-        """The rows that are there now, as changes to *last*; what takes long comes later."""
+        """Return the present rows as changes to *last*; slow results follow later."""
         viewer = self.viewer
         layers = shown_cube_layers(viewer)
-        # A reference that is hidden comes last.
+        # A hidden reference comes last.
         if layers and reference is not None and reference not in layers:
             layers = [*layers, reference]
         readings = [spectra_of(on, last.settings.spread) for on in layers]
         if layers and reference is not None:
-            # The errors come last: `Group` looks for them behind the cubes.
+            # Errors come last, as `Group` expects them after the cubes.
             readings.append(errors_of(layers[0], reference))
         every = self.shown_rows() if layers else []
         tasks = {rows: [rows.tasks(reading, viewer) for reading in readings] for rows in every}
-        # One list for all: what is not asked for any more is forgotten.
+        # One list for all, as the reader forgets everything that is not in it.
         columns = chain.from_iterable(tasks.values())
         self.reader.ask([task for column in columns for task in column.values()])
         latest = self.reader.latest
@@ -194,7 +193,7 @@ class ViewerLayers(ViewerHelper):
         ]
         entries = [entry for group in self._groups for entry in group.entries]
         entries += self.files.gather(layers)
-        # A table of another size is built from scratch, with nothing selected: rows have moved.
+        # A table of another size is rebuilt without a selection, as rows have moved.
         is_same_table = len(entries) == len(last.entries)
         is_same_table &= (reference is not None) == last.has_reference
         return {
@@ -206,29 +205,29 @@ class ViewerLayers(ViewerHelper):
         }
 
     def shown_rows(self) -> list[Any]:
-        """List the rows of the picks and of each layer of regions that is visible."""
+        """List the rows of the visible picks and of each visible layer of regions."""
         drawn = [self.points, *region_layers(self.viewer)]
         return [self.rows_of(layer) for layer in drawn if layer is not None and layer.visible]
 
     def pixel_on(self, layer: Image | None) -> tuple[int, int] | None:
-        """Return the pixel (row, column) of *layer* under the mouse; None if there is none."""
+        """Return the pixel (row, column) of *layer* under the mouse; None outside."""
         if layer is None or self.position is None or self.viewer.dims.ndisplay != 2:
             return None
         return pixel_at(layer, self.position)
 
     def presets_of(self, layer: Image | None) -> dict[str, str]:
-        """Return each band, ratio and index of the cube *layer*, and a line about it."""
+        """Return each band, ratio and index of the cube *layer*, with a description."""
         if layer is None:
             return {}
         cube = cube_at(layer)
-        # All indices are looked through, and docks ask at each move of the mouse.
+        # Cached, as it goes through all indices, and docks ask at each move of the mouse.
         if self._presets[0] != Identity(cube.data):
             bands = {f"r{at:g}": f"The band at {at:g} {cube.unit}" for at in cube.wavelengths}
             self._presets = Identity(cube.data), bands | dict(formula_presets(cube))
         return self._presets[1]
 
     def read_live(self, window: int) -> tuple[Spectrum | None, ...]:
-        """The spectra of squares of *window* pixels under the mouse, outside 3-D."""
+        """Return the spectra of squares of *window* pixels under the mouse; none in 3-D."""
         live = list[Spectrum | None]()
         if self.position is not None and self.viewer.dims.ndisplay == 2:
             for layer in shown_cube_layers(self.viewer):
@@ -239,16 +238,16 @@ class ViewerLayers(ViewerHelper):
 
 
 def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
-    """Put *spectra* of the active cube back as picks and polygons; returns the others.
+    """Put *spectra* of the active cube back as picks and polygons, and return the others.
 
-    A spectrum is put back only where the cube has its values, so that the plot shows exactly what
-    was saved.
+    A spectrum is put back only if the cube still has its values, so that the plot shows exactly
+    the saved spectrum.
     """
     layer = active_cube_layer(viewer)
     if layer is None:
         return list(spectra)
     cube = cube_at(layer)
-    # A dictionary keeps the order, and finds one of thousands at once.
+    # A dictionary keeps the order, and finds one of thousands quickly.
     there = dict.fromkeys(spectrum for spectrum in spectra if _is_of(cube, spectrum))
     for spectrum in there:
         if spectrum.origin.row is not None:
@@ -265,7 +264,7 @@ def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
 
 
 def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
-    """True if *cube* has the values of *spectrum* where that was taken."""
+    """True if *cube* has the values of *spectrum* at the place where it was measured."""
     origin, shape = spectrum.origin, cube.shape[1:]
     if not np.array_equal(cube.wavelengths, spectrum.wavelengths):
         return False
@@ -274,7 +273,7 @@ def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
             region = Region.of_window(origin.row, origin.column, shape, origin.window)
         else:
             region = Region.of_polygon(origin.vertices, shape)
-    except SpectrumError:  # off the image, or of no place
+    except SpectrumError:  # off the image, or without a place
         return False
     there = region_spectrum(cube, region, spread="").values
     return np.allclose(there, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
