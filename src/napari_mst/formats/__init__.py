@@ -1,8 +1,8 @@
 """Reading and writing cube files: `read_cube`, `write_cube`, and the table `FORMATS`.
 
 Each format is one row of `FORMATS` and one module or folder here. Readers list their assumptions in
-`cube.metadata["warnings"]`, a tuple of sentences for the user. The key is absent where there was
-nothing to say, and writers leave it out.
+`cube.metadata["warnings"]`, a tuple of sentences for the user. The key is absent if there are no
+assumptions, and writers leave it out.
 """
 
 import math
@@ -48,36 +48,36 @@ from napari_mst.formats.zarr.writing import write_zarr
 class Format:
     """One kind of cube file: a row of `FORMATS`.
 
-    Its functions import the library that they need only when they are called, so that a person
-    without zarr can use every other format.
+    Its functions import their library only when they are called, so that every other format works
+    without zarr.
 
     Attributes
     ----------
     name, title
-        For the command line and for a person.
+        Names for the command line and for people.
     is_mine
-        Finds out from the contents of a file if it is of this kind.
+        Tells from the contents of a file whether it has this format.
     read
         `read(path, **options)` returns the cube.
     write
         `write(*temporaries, cube, dtype, progress)` fills the temporary files, or the temporary
-        folder, that become `targets` when it ends well; *dtype* is one of `types`.
+        folder, that become `targets` on success; *dtype* is one of `types`.
     types
-        The types of numbers that the format has, in NumPy's letters, the smallest first.
+        The number types of the format in NumPy's letters, smallest first.
     suffixes
-        The suffixes that may be written, in lower case, with the dot; the first is the default.
-        Empty for a format that is only read.
+        Suffixes for writing, in lower case, with the dot; the first is the default. Empty for a
+        read-only format.
     more_suffixes
-        Suffixes that may be read besides.
+        Further suffixes for reading.
     targets
-        Lists the files that are written for a path; the last is the one to open.
+        Lists the files written for a path; the last is the one to open.
     check_installed
-        Raises `SaveError` where the libraries that write the format are missing.
+        Raises `SaveError` if a library for writing is missing.
     is_folder
-        True where a cube is a folder rather than a file.
+        True if a cube is a folder rather than a file.
     is_own
-        Finds out if a file of this kind is a cube that we saved. It looks at the description of
-        the file only and reads no numbers.
+        Tells whether a file of this format is a cube that we saved. It reads only the description
+        of the file, no numbers.
     """
 
     name: str
@@ -97,10 +97,10 @@ class Format:
 _WHOLE = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8")
 
 IMAGEJ = ".imagej.tif"
-"""The suffix of a TIFF that ImageJ and Fiji open as a stack of bands; GDAL takes other ones."""
+"""Suffix of TIFFs that ImageJ and Fiji open as a stack of bands; GDAL needs the other kind."""
 
-# `find_format` asks the rows in this order. ENVI comes last, because its data have no mark of
-# their own: anything with a header beside it may be ENVI.
+# `find_format` asks the rows in this order. ENVI comes last because its data files have no mark:
+# anything with a header beside it may be ENVI.
 FORMATS: list[Format] = [
     Format(
         name="imagej",
@@ -211,7 +211,7 @@ def find_format(path: str | PathLike[str]) -> Format | None:
         for form in FORMATS:
             if form.is_folder == is_folder and form.is_mine(path):
                 return form
-    # A file that cannot be read has no format; `read_cube` says why it cannot.
+    # An unreadable file has no format; `read_cube` gives the reason.
     except (OSError, CubeFileError):
         pass
     return None
@@ -220,14 +220,14 @@ def find_format(path: str | PathLike[str]) -> Format | None:
 def is_own_cube(path: str | PathLike[str]) -> bool:
     """True if the file at *path* is a cube that we saved as TIFF, npz or Zarr.
 
-    Other programs open these formats too, so napari has to choose between their readers and ours.
+    Other programs use these formats too, so napari has to choose between their readers and ours.
     Only the description of the file is read; a damaged file gives False.
     """
     path = Path(path)
     form = find_format(path)
     try:
         return form is not None and form.is_own(path)
-    # A damaged description does not say whose file it is.
+    # A damaged description does not tell who saved the file.
     except (CubeFileError, OSError, ValueError, AttributeError):
         return False
 
@@ -247,26 +247,26 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
     Parameters
     ----------
     variable
-        The name of the array, in a file that holds several. Refused for formats of one array.
+        Name of the array in a file with several. Refused for formats with one array.
     band_axis
-        The axis of the bands, where the file does not say it. Refused for formats that always do.
+        Axis of the bands, if the file does not define it. Refused for formats that always do.
     wavelengths
-        (B,), in place of those of the file; a slice from the first to the last.
+        (B,), instead of the file's wavelengths; a slice goes evenly from the first to the last.
     unit
-        The unit of these *wavelengths*, or of those of a file that does not say it: "nm" (the
-        default), "um", ...
+        Unit of *wavelengths*, or of the file's wavelengths if they have none: "nm" (the default),
+        "um", ...
     scale
-        Apply gain and offset, as is usual; False gives the numbers as they are stored. A number
-        takes their place: the stored numbers are multiplied by it.
+        Apply gain and offset (the default); False gives the numbers as stored. A number replaces
+        gain and offset: the stored numbers are multiplied by it.
     verify
-        Read all numbers now, and compare them with the checksum in the file.
+        Read all numbers now and compare them with the checksum in the file.
 
     Raises
     ------
     CubeFileError
-        If there is no such file, or it is damaged or not a cube.
+        If the file is missing, damaged or not a cube.
     ChoiceNeeded
-        If only the options can say what the file leaves open.
+        If the file is ambiguous without one of the options.
     OutOfMemory
         If the cube does not fit into memory.
 
@@ -305,7 +305,7 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
 
 
 def _options_of(form: Format, answers: Answers, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that the reader of *form* takes. Raises `CubeFileError` about *answers*."""
+    """The options for the reader of *form*. Raises `CubeFileError` about those that it refuses."""
     known = signature(form.read).parameters.keys()
     if "answers" in known:
         given["answers"] = answers
@@ -321,7 +321,7 @@ def _options_of(form: Format, answers: Answers, given: dict[str, Any]) -> dict[s
 
 
 def _scaled(cube: SpectralCube, factor: float) -> SpectralCube:
-    """*cube* with its stored numbers times *factor*. Raises `CubeError` for one that is none."""
+    """*cube* with its stored numbers times *factor*. Raises `CubeError` unless it is above 0."""
     if not 0 < factor < math.inf:
         raise CubeError(f"Expected a scale above 0, got {factor:g}. Give another.")
     about = {"scale_factor": factor, IGNORED: cube.metadata.get(IGNORED, math.nan)}
@@ -338,15 +338,14 @@ def write_cube(
 ) -> Path:
     """Save *cube* in the format that the suffix of *path* names, and return the file to open.
 
-    A crash at any moment leaves either the old file or the new one. Numbers of a type that the
-    format does not have become another one that holds every value.
+    A crash at any moment leaves either the old file or the new one. If the format lacks the type of
+    the numbers, they are stored in another type that holds every value.
 
     Raises
     ------
     SaveError
         If the suffix is unknown, its library is missing, the target exists (without *overwrite*),
-        the disk is full, or the numbers cannot be stored without loss. What was there before is
-        intact.
+        the disk is full, or the numbers cannot be stored without loss. The old file stays intact.
 
     Notes
     -----
@@ -366,7 +365,7 @@ def write_cube(
     form = _writer(path)
     dtype = stored_type(cube.data, form.types, f"a {form.suffixes[0]} file")
     files = form.targets(path)
-    # Besides the numbers there are headers and the record.
+    # The extra bytes are for headers and the record.
     needed = cube.data.size * dtype.itemsize + 2**20
     is_ours = form.is_mine if form.is_folder else None
     with atomic_save.saving(*files, needed=needed, overwrite=overwrite, is_ours=is_ours) as places:
@@ -376,7 +375,7 @@ def write_cube(
 
 
 def _warn_of_pairs(path: Path) -> None:
-    """Warn of hylite 1.41 and GDAL 3.10, which pair any file with an ENVI header of its stem."""
+    """Warn that hylite 1.41 and GDAL 3.10 pair any file with an ENVI header of the same stem."""
     suffixes = {suffix for form in FORMATS if not form.is_folder for suffix in form.suffixes}
     others = [path.with_suffix(suffix) for suffix in sorted(suffixes - {".hdr", ".img"})]
     header = path.with_suffix(".hdr")
@@ -412,8 +411,8 @@ def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
 def _reader(path: Path) -> Format:
     """The format that reads the file at *path*. Raises `CubeFileError` if there is none."""
     check_regular(path)
-    # A damaged or missing file is recognised by no format; its suffix still shows whose reader
-    # can say best what is wrong with it.
+    # No format recognises a damaged or missing file. Its suffix still tells which reader can give
+    # the best error.
     form = find_format(path)
     if form is not None:
         return form

@@ -1,8 +1,8 @@
 """Files of named arrays (NumPy, MATLAB, HDF5, Zarr): finding the cube, its axes and wavelengths.
 
-Descriptions in a file come before guesses from shapes: names of axes, coordinates and numbers of
-bands decide, then MATLAB's order, and only then the shortest side, with a warning. Letters: B
-bands, H rows, W columns.
+Descriptions in a file take precedence over guesses from shapes. Names of axes, coordinates and the
+number of bands decide, then MATLAB's order, and only then the shortest side, with a warning.
+Letters: B bands, H rows, W columns.
 """
 
 import math
@@ -24,51 +24,50 @@ from napari_mst.formats.conventions import WORDS, word_of
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
 """Names of arrays of wavelengths; the ICVL, NTIRE and ARAD cubes call theirs `bands`."""
 SMALL_BYTES = 64 * 2**20
-"""Most bytes of a text or of wavelengths; more means damage."""
+"""Largest text or array of wavelengths, in bytes; more means damage."""
 WAVELENGTHS_AND_UNIT = re.compile(
     r"((center|centre|band|central)_?)?wave_?lengths?_?(?P<unit>nm|um)?"
 )
-"""Other names of them, which may end in their unit."""
+"""Further names of arrays of wavelengths, which may end in the unit."""
 _OF_BANDS = {"fwhm": ("fwhm",), "bbl": ("bbl", "good_wavelengths")}
-"""Fields of a cube that other arrays or attributes hold, one value for each band."""
+"""Fields with one value per band, and the arrays or attributes that hold them."""
 _PUBLISHED = ("cube", "rad")
-"""Names of cubes in the NTIRE, ARAD and ICVL data sets and of the published toolbox's results.
+"""Names of cubes in the NTIRE, ARAD and ICVL data sets and in the published toolbox's results.
 
-In MATLAB's order their bands come last.
+In MATLAB's order, their bands come last.
 """
-_METRES = 6  # the least power of ten of lengths on the ground: rows and columns may be in metres
+_METRES = 6  # smallest power of ten of a length on the ground, in which rows may be given
 _NO_UNITS = ("1", "-", "none", "unitless")
-_LISTED = 130  # characters of names and sizes in a message
+_LISTED = 130  # most characters of names and sizes in a message
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """One array of a file, before its numbers are read.
+    """An array of a file whose numbers are not read yet.
 
     Attributes
     ----------
     shape
-        In the order of the file's own program: MATLAB's is that of MATLAB.
+        In the axis order of the program that the format belongs to, such as MATLAB.
     dtype
         The type of the numbers.
     stored_bytes
-        Bytes of all numbers as they are stored, compressed or not.
+        Bytes of all numbers as stored, compressed or not.
     read
-        Gives the numbers.
+        Returns the numbers.
     offset, order
-        Where the numbers begin in the file, and their order there, "F" or "C"; None if they are in
-        pieces.
+        Start of the numbers in the file, and their order, "F" or "C"; None if they are in pieces.
     is_chunked
-        True for an HDF5 file in chunks that can be had one by one.
+        True for an HDF5 array in chunks that can be read one by one.
     is_matlab
-        True if MATLAB's rules say in which order the axes lie.
+        True if the axes are in MATLAB's order.
     axes
-        Their names, in lower case; empty where the file has none.
+        Names of the axes in lower case; empty if the file has none.
     attributes
-        Texts and numbers that the file keeps with the array.
+        Texts and numbers stored with the array.
     check
-        Raises `CubeFileError` if parts of the array are lost, and gives warnings about parts that
-        perhaps were never written.
+        Raises `CubeFileError` if parts of the array are lost, and returns warnings about parts that
+        may never have been written.
     """
 
     shape: tuple[int, ...]
@@ -90,11 +89,11 @@ class StoredArray:
 
 
 Arrays = Mapping[str, StoredArray]
-"""The arrays of numbers in a file, by name; a name has the groups that the array is in."""
+"""The arrays of numbers in a file by name, which includes the groups of the array."""
 
 
 class Answers(NamedTuple):
-    """The user's answers to the questions that a file of arrays leaves open, see `read_cube`.
+    """The user's answers where a file of arrays is ambiguous, see `read_cube`.
 
     *bands* is the number of wavelengths that the user gives; 0 for none.
     """
@@ -105,7 +104,7 @@ class Answers(NamedTuple):
 
 
 NO_ANSWERS = Answers()
-"""The file says all."""
+"""For files that need no answers."""
 
 
 @dataclass(frozen=True)
@@ -115,15 +114,15 @@ class FoundCube:
     Attributes
     ----------
     name, axis
-        The array, and its axis of bands, counted from the first.
+        The array, and the index of its axis of bands.
     wavelengths, unit
-        As texts, and the word of the file for their unit; empty where it has none.
+        Wavelengths as texts, and the file's word for their unit; empty if missing.
     fields
-        The metadata that other arrays hold.
+        Metadata from other arrays.
     attributes
-        What the file says about the numbers, with the scaling that arrays beside the cube hold.
+        Attributes of the numbers, with the scaling from arrays beside the cube.
     warnings
-        Sentences for a person.
+        Sentences for people.
     """
 
     name: str
@@ -136,14 +135,14 @@ class FoundCube:
 
 
 def find_cube(file: str, arrays: Arrays, answers: Answers) -> FoundCube:
-    """The cube among the *arrays* of the *file*, with the facts that the others hold about it.
+    """The cube among the *arrays* of *file*, with the facts in the other arrays.
 
     Raises
     ------
     CubeFileError
-        If there is no array of three axes.
+        If no array has three axes.
     ChoiceNeeded
-        If there are several, or nothing shows which axis holds the bands.
+        If several arrays may be the cube, or several axes the bands.
     """
     name = cube_name(file, arrays, answers.variable)
     array = arrays[name]
@@ -163,17 +162,17 @@ def find_cube(file: str, arrays: Arrays, answers: Answers) -> FoundCube:
     fields = _fields(arrays, name, axis, warnings)
     if place := _place(arrays, array, axis, warnings):
         fields[FIELD] = place.to_json()
-    # Wavelengths along another axis than the bands describe no band.
+    # Wavelengths along an axis other than the bands describe no band.
     texts = texts if len(texts) == array.shape[axis] else []
     about = dict(array.attributes) | _scaling_beside(arrays, name, axis, warnings)
     return FoundCube(name, axis, texts, unit if texts else "", fields, about, warnings)
 
 
 def cube_name(file: str, arrays: Arrays, chosen: str | None) -> str:
-    """The name of the array that is the cube of the *file*.
+    """The name of the array that is the cube of *file*.
 
-    The *chosen* array, else the one called `cube`, else the only one with three axes, or the only
-    one of those with an axis of wavelengths. An array that holds the uncertainty of another is not
+    It is the *chosen* array, else the one called `cube`, else the only one with three axes, else
+    the only one of these with wavelengths. An array with the uncertainties of another array is not
     a cube.
     """
     shapes = {key: array.shape for key, array in arrays.items()}
@@ -199,7 +198,7 @@ def cube_name(file: str, arrays: Arrays, chosen: str | None) -> str:
 
 
 def kept_axes(shape: Sequence[int]) -> list[int]:
-    """The axes of an array: axes of length one, as of a single time, fall away beside three."""
+    """The axes to keep of an array: those of length one are dropped if three others remain."""
     longer = [at for at, size in enumerate(shape) if size > 1]
     return longer if len(shape) > 3 and len(longer) == 3 else list(range(len(shape)))
 
@@ -207,15 +206,15 @@ def kept_axes(shape: Sequence[int]) -> list[int]:
 def band_axis_of(
     shape: tuple[int, ...], wavelengths: int, chosen: int | None
 ) -> tuple[int, list[str]]:
-    """The axis of the bands, and a warning where it was chosen by size alone.
+    """The axis of the bands, and a warning if it was chosen by size alone.
 
-    It is the *chosen* one, else the only one that is as long as there are *wavelengths*, else the
-    first or the last, whichever is clearly the shortest of all.
+    It is the *chosen* axis, else the only axis with as many elements as there are *wavelengths*,
+    else the first or last axis if it is the shortest.
 
     Raises
     ------
     ChoiceNeeded
-        If nothing shows which.
+        If none of these rules applies.
     """
     if chosen in (0, 1, 2, -1):
         return int(chosen), []
@@ -239,7 +238,7 @@ def band_axis_of(
 def hyperspy_axes(axes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The names of the *axes* of a HyperSpy signal, and the wavelengths as attributes of the array.
 
-    HyperSpy marks the navigation axes: rows and columns, or, in a stack of images, the bands.
+    HyperSpy marks the navigation axes: rows and columns, or the bands in a stack of images.
     """
     is_image = [bool(axis.get("navigate")) for axis in axes]
     if sum(is_image) == 1:
@@ -257,18 +256,18 @@ def hyperspy_axes(axes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], d
 
 
 UNITS = "wavelength_units"
-"""The attribute of a cube that holds the unit of its wavelengths."""
+"""Attribute of a cube with the unit of its wavelengths."""
 
 
 def _axis_by_names(arrays: Arrays, array: StoredArray) -> int | None:
-    """The axis of bands that names, or the coordinates along them, show; None if they do not."""
+    """The axis of bands according to the names of axes and their coordinates; None if unclear."""
     words = _by_word(arrays)
     spectral, image = [], []
     for at, name in enumerate(array.axes):
         about = arrays[words[name]].attributes if name in words else {}
         standard = str(about.get("standard_name", ""))
         is_spectral = name in SPECTRAL_NAMES or "wavelength" in name or name.endswith("bands")
-        # Rows and columns of a microscope are in um, as wavelengths may be.
+        # Rows and columns of a microscope are in um, like some wavelengths.
         if name in ROW_NAMES | COLUMN_NAMES or "projection" in standard or "itude" in standard:
             image.append(at)
         elif is_spectral or standard in CF_NAMES or _is_length(about):
@@ -280,7 +279,7 @@ def _axis_by_names(arrays: Arrays, array: StoredArray) -> int | None:
 
 
 def _is_length(attributes: Mapping[str, Any]) -> bool:
-    """True if the unit in *attributes* is one of wavelengths, and not one of distances on earth."""
+    """True if *attributes* have a unit of wavelengths rather than of distances on earth."""
     power = power_of(str(attributes.get("units", "")))
     return power is not None and power < _METRES
 
@@ -290,9 +289,9 @@ def _wavelengths(
 ) -> tuple[list[str], str]:
     """The wavelengths of the cube *name* as texts, and their unit.
 
-    They are an attribute of it, or an array with a known name and as long as one of its sides.
-    Both are empty where there are none, or they only count the bands (0, 1, 2, ... or 1, 2, 3,
-    ...).
+    They come from an attribute of the cube, or from an array with a known name and the length of
+    one of the cube's sides. Both are empty if there are no wavelengths, or if they only number the
+    bands (0, 1, 2, ... or 1, 2, 3, ...).
     """
     cube = arrays[name]
     about = {word_of(key): value for key, value in cube.attributes.items()}
@@ -308,7 +307,7 @@ def _wavelengths(
         unit = str(about.get("units", about.get("unit", unit or (named and named["unit"]) or "")))
     flat = np.ravel(np.asarray(values))
     is_real = flat.dtype.kind in "iuf"
-    # Numbers of bands are not wavelengths, even if the array is called so.
+    # Band numbers are not wavelengths, whatever the name of the array.
     counts = (first + np.arange(flat.size) for first in (0, 1))
     if not is_real or any(np.array_equal(flat, count) for count in counts):
         return [], ""
@@ -316,7 +315,7 @@ def _wavelengths(
 
 
 def _fields(arrays: Arrays, name: str, axis: int, warnings: list[str]) -> dict[str, Any]:
-    """The fields of the cube *name* that have a value for each band."""
+    """The fields of the cube *name* with one value per band."""
     cube = arrays[name]
     fields = {}
     for word, spellings in _OF_BANDS.items():
@@ -331,7 +330,7 @@ def _fields(arrays: Arrays, name: str, axis: int, warnings: list[str]) -> dict[s
 
 
 def _scaling_beside(arrays: Arrays, name: str, axis: int, warnings: list[str]) -> dict[str, Any]:
-    """The scaling and the gaps that arrays in the group of the cube *name* hold, by their names."""
+    """Scaling and fill values by name, from arrays in the group of the cube *name*."""
     group, _, _ = name.rpartition("/")
     sizes = (1, arrays[name].shape[axis])
     found = {}
@@ -345,11 +344,11 @@ def _scaling_beside(arrays: Arrays, name: str, axis: int, warnings: list[str]) -
 
 
 def _read(arrays: Arrays, key: str, warnings: list[str]) -> Array | None:
-    """The numbers of a side array; None, with a warning, if they cannot be read."""
+    """The numbers of a side array; None and a warning if they cannot be read."""
     try:
         doubts = arrays[key].check()
         values = arrays[key].read()
-    # Libraries let any type escape from a damaged file.
+    # Libraries raise all kinds of errors about a damaged file.
     except (NapariMstError, OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
         if isinstance(error, OutOfMemory):
             raise
@@ -360,11 +359,11 @@ def _read(arrays: Arrays, key: str, warnings: list[str]) -> Array | None:
 
 
 def _key_of(arrays: Arrays, name: str, spellings: Sequence[str], axis: int | None) -> str | None:
-    """The array that holds one value for each band of *name*; None without one.
+    """The name of an array with one value per band of *name*; None without one.
 
-    It has one of the *spellings*, or is a wavelength to CF or the coordinate of the bands in a unit
-    of length, in any group, the nearest first; it is as long as the *axis* of bands, or as any side
-    where that is not known.
+    Its name is one of *spellings*, or it is a wavelength by its CF name, or the coordinate of the
+    bands in a unit of length. It may lie in any group; the nearest group comes first. Its length is
+    that of the *axis* of bands, or of any side if the axis is unknown.
     """
     sides = arrays[name].shape if axis is None else [arrays[name].shape[axis]]
     keys = [
@@ -391,7 +390,7 @@ def _key_of(arrays: Arrays, name: str, spellings: Sequence[str], axis: int | Non
 def _place(
     arrays: Arrays, array: StoredArray, axis: int, warnings: list[str]
 ) -> Georeference | None:
-    """The place of the image on earth, by the coordinates of its axes and its grid mapping (CF)."""
+    """The georeference of the image, from the coordinates of its axes and its CF grid mapping."""
     words = _by_word(arrays)
     sides = [name for at, name in enumerate(array.axes) if at != axis]
     keys = [words[name] for name in sides if name in words]
@@ -402,14 +401,14 @@ def _place(
     if len(found) != 2:
         return None
     y, x = found
-    # CF may name the coordinates behind the grid mapping.
+    # In CF, the coordinates may follow the name of the grid mapping.
     mapping = str(array.attributes.get("grid_mapping", "")).partition(":")[0].lower()
     about = arrays[words[mapping]].attributes if mapping in words else {}
     return Georeference.of_grid(x, y, about)
 
 
 def _by_word(arrays: Iterable[str]) -> dict[str, str]:
-    """The names of arrays by their last words, in lower case."""
+    """The names of arrays by their last word, in lower case."""
     return {_last(key): key for key in arrays}
 
 
@@ -418,7 +417,7 @@ def _last(key: str) -> str:
 
 
 def _length(shape: tuple[int, ...]) -> int:
-    """The length of a vector; 0 if the *shape* is not one of a vector.
+    """The length of a vector; 0 if *shape* is not the shape of a vector.
 
     MATLAB has no vectors, only matrices with one row or one column.
     """
@@ -430,7 +429,7 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """Names and sizes of arrays that fit into a message; never cut, since users must type them."""
+    """Names and sizes of arrays for a message. Names stay whole, since users have to type them."""
     texts: list[str] = []
     for key, shape in shapes.items():
         text = f"{key} {'x'.join(map(str, shape))}"

@@ -1,9 +1,9 @@
-"""Folders of single-band PNG or TIFF files as one cube, as the CAVE database ships its scenes.
+"""Folders of single-band PNG or TIFF files as one cube, like the scenes of the CAVE database.
 
-CAVE calls its files `name_ms_01.png`, `name_ms_02.png`, ..., in a folder within a folder. The bands
-are the largest set of files whose names differ in numbers only. One of these numbers differs in
-every file: it gives their order and, where `nm` follows it or it can be nothing else, their
-wavelengths. Letters: B bands, H rows, W columns.
+CAVE names its files `name_ms_01.png`, `name_ms_02.png`, ..., in a folder within a folder. The bands
+are the largest set of files whose names differ only in numbers. The number that differs in every
+file gives the order and, if `nm` follows or it can be nothing else, the wavelengths. Letters: B
+bands, H rows, W columns.
 """
 
 import re
@@ -29,16 +29,16 @@ _STEP = 2  # nm
 
 
 _Band = tuple[float, str, Path]
-"""The number in the name of a file, its unit ("nm" of a wavelength, or ""), and the file."""
+"""The number in the name of a file, its unit ("nm" for a wavelength, else ""), and the file."""
 
 _Number = tuple[str, str]
-"""The digits of a number in a name, and its unit."""
+"""The digits and the unit of a number in a name."""
 
 
 def is_folder_of_bands(path: Path) -> bool:
     """True if the folder *path* holds three or more grey images whose names differ in one number.
 
-    Only the first of them is opened.
+    Only the first image is opened.
     """
     from PIL.Image import DecompressionBombError
 
@@ -46,7 +46,7 @@ def is_folder_of_bands(path: Path) -> bool:
 
     try:
         first = _bands(path)[0][2]
-        # Pillow warns of large images, but here only their mode is asked for.
+        # Pillow warns about large images, but only the mode is needed here.
         with warnings.catch_warnings(action="ignore"), open_image(first) as image:
             # Pillow's modes of one channel; "I" also comes as "I;16" and "I;16B".
             is_grey = image.mode in ("1", "L", "F") or image.mode.startswith("I")
@@ -58,13 +58,13 @@ def is_folder_of_bands(path: Path) -> bool:
 def read_folder(path: Path) -> SpectralCube:
     """The cube of the band images in the folder *path*.
 
-    The numbers are as stored, in the order of the numbers in the names.
+    The bands have the order of the numbers in the names; values stay as stored.
 
     Raises
     ------
     CubeFileError
-        If there are no such images, or one is damaged, coloured, or of another size or type than
-        the first.
+        If there are no such images, or one is damaged, coloured, or differs from the first in size
+        or type.
     """
     numbers, units, files = zip(*_bands(path), strict=True)
     first = _decoded(files[0])
@@ -88,7 +88,7 @@ def read_folder(path: Path) -> SpectralCube:
 
 
 def _bands(folder: Path, *, is_inside: bool = False) -> list[_Band]:
-    """The images of the scene in *folder*, in the order of the number in their names.
+    """The images of the scene in *folder*, in the order of the numbers in their names.
 
     Raises `CubeFileError` with the reason if there is no such scene.
     """
@@ -117,9 +117,10 @@ def _bands(folder: Path, *, is_inside: bool = False) -> list[_Band]:
 
 
 def _ordered(files: list[Path], name: str) -> list[_Band]:
-    """*files*, whose names have the same words, in the order of the number by which they differ.
+    """*files*, whose names have the same words, in the order of the number that differs in all.
 
-    Several numbers that do so have to agree about the order, unless `nm` follows one.
+    If several numbers differ in all files, they must agree about the order, unless `nm` follows one
+    of them.
     """
     numbers: list[list[_Number]] = [_NUMBER.findall(file.stem) for file in files]
     columns = list(zip(*numbers, strict=True))
@@ -141,7 +142,7 @@ def _ordered(files: list[Path], name: str) -> list[_Band]:
 
 
 def _can_only_be_nm(numbers: Sequence[float]) -> bool:
-    """True if the numbers lie in the range of cameras, too far apart to be file numbers."""
+    """True if the numbers lie in the range of cameras and are too far apart for file numbers."""
     steps = np.diff(sorted(numbers))
     low, high = _RANGE
     return bool(low <= min(numbers) and max(numbers) <= high and (steps >= _STEP).all())

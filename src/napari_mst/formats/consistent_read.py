@@ -1,4 +1,4 @@
-"""Reading files that a save may replace at any moment: their parts must never be of two cubes."""
+"""Reads files that a save may replace at any moment, without mixing parts of two cubes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from napari_mst.base.atomic_save import keeping
 from napari_mst.base.errors import CubeFileError, SaveError, shown
 
 ATTEMPTS = 5
-"""Number of times that a read is tried, where saves come in between."""
+"""Number of attempts to read a file that saves keep replacing."""
 
 FileState = TypeVar("FileState")
 Contents = TypeVar("Contents")
@@ -18,10 +18,10 @@ Contents = TypeVar("Contents")
 def read_consistently(
     state: Callable[[], FileState | None], read: Callable[[FileState], Contents]
 ) -> Contents | None:
-    """Read while the *state* stays the same; None if it never does.
+    """The result of *read*, repeated until *state* is the same before and after; else None.
 
-    The *state* distinguishes the contents that files have one after the other; it is None while
-    there are none. Errors count in the same way: a save may be their cause.
+    *state* identifies the current contents of the files; it is None while there are none. An error
+    counts only if the state stays the same, since a save may be its cause.
     """
     for _ in range(ATTEMPTS):
         before = state()
@@ -40,9 +40,9 @@ def read_consistently(
 
 @contextmanager
 def held(*targets: Path, is_folder: bool = False) -> Iterator[None]:
-    """Let saves to the *targets* wait; an interrupted one is completed or undone before.
+    """Make saves to *targets* wait; an interrupted save is completed or undone first.
 
-    Raises `CubeFileError` if another run goes on saving.
+    Raises `CubeFileError` if another run does not stop saving.
     """
     try:
         with keeping(targets, is_folder=is_folder):

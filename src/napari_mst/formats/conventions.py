@@ -1,7 +1,7 @@
 """The meaning of stored numbers: scale, offset, fill value, valid range, unit and quantity.
 
-Every format asks this module, so that the same words mean the same in all of them:
-physical = (stored x gain + offset) / divisor. Words are compared without case and marks.
+Every format uses this module, so that the same words have the same meaning in all of them:
+physical = (stored x gain + offset) / divisor. Words are compared by their letters, without case.
 
 Sources: CF conventions 1.11, sections 2.5.1 and 8.1; NetCDF Users Guide, appendix A (`_Unsigned`,
 `valid_range`); HDF-EOS5 (`ScaleFactor`, `MissingValue`); NEON NIS L3 (`Scale_Factor` divides);
@@ -24,18 +24,18 @@ from napari_mst.cube.parts import without
 from napari_mst.formats.cube_record import IGNORED
 
 APPLIED = "applied scaling"
-"""The metadata field that records which scaling the numbers have had."""
+"""Metadata field that records the scaling applied to the numbers."""
 FACTOR = "reflectance scale factor"
-"""ENVI's field of the stored value that stands for reflectance 1."""
+"""ENVI field with the stored value of reflectance 1."""
 SCALING = ("data gain values", "data offset values", FACTOR)
-"""ENVI's fields of a scaling: where it was applied, the next reader must not apply it again."""
+"""ENVI fields with a scaling, removed once it is applied, or the next reader would repeat it."""
 
 _GAINS = ("scalefactor", "datagainvalues", "slope", "gain")
 _OFFSETS = ("addoffset", "dataoffsetvalues", "offset")
 _DIVISOR = "reflectancescalefactor"
 _FILLS = ("fillvalue", "missingvalue", "dataignorevalue", "nodatavalue")
 WORDS = frozenset({*_GAINS, *_OFFSETS, _DIVISOR, *_FILLS})
-"""The words of scaling and gaps that side arrays may have as names, see `word_of`."""
+"""Words for scaling and fill values that may be names of side arrays, see `word_of`."""
 _PERCENT = re.compile(r"\s*(%|per ?cent(age)?)\s*", re.IGNORECASE)
 _RADIANCE = re.compile(r"\b[mu\N{MICRO SIGN}]?W\b.*\bsr", re.IGNORECASE)
 _QUANTITIES = ("reflectance", "radiance")
@@ -43,22 +43,22 @@ _QUANTITIES = ("reflectance", "radiance")
 
 @dataclass(frozen=True)
 class Packing:
-    """The encoding of physical numbers as stored ones (B, H, W).
+    """How physical numbers are encoded as stored numbers (B, H, W).
 
     Attributes
     ----------
     gains, offsets
         One number, or (B,).
     divisor
-        The stored value that stands for 1 after gain and offset.
+        The value after gain and offset that means 1.
     ignored
-        The stored values that stand for no number.
+        Fill values, as stored.
     valid
-        The least and the largest number that counts; others are gaps.
+        The smallest and the largest valid number; others are gaps.
     is_range_physical
-        True where `valid` is about the physical numbers.
+        True if `valid` refers to physical numbers.
     view
-        The type of integers that the stored ones are to be taken for; None for their own.
+        Integer type as which stored integers are reinterpreted; None for their own type.
     quantity
         "reflectance", "radiance" or "".
     """
@@ -74,7 +74,7 @@ class Packing:
 
     @property
     def title(self) -> str:
-        """The scaling in words; "" where stored numbers are physical ones."""
+        """The scaling in words; "" if the stored numbers are physical."""
         parts = []
         if np.ndim(self.gains) or np.ndim(self.offsets):
             if np.any(self.gains != np.ones(1)) or np.any(self.offsets):
@@ -86,11 +86,11 @@ class Packing:
         return ", ".join(parts)
 
     def unpacked(self, stored: Numbers) -> Numbers:
-        """The physical numbers as floats, NaN in gaps; `Lazy` where *stored* are.
+        """The physical numbers as floats with NaN in gaps; `Lazy` if *stored* is.
 
         Raises `OutOfMemory` if they do not fit into memory.
         """
-        # float32 if that holds each stored value, else float64.
+        # float32 if it holds every stored value, else float64.
         dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
         slopes, starts = (np.broadcast_to(each, len(stored)) for each in (self.gains, self.offsets))
         fills = [value for value in self.ignored if value == value]
@@ -120,18 +120,18 @@ def physical(
     name: str = "",
     scale: bool = True,
 ) -> tuple[Numbers, dict[str, Any], str, list[str]]:
-    """The physical numbers that the *stored* (B, H, W) ones encode.
+    """The physical numbers encoded by *stored* (B, H, W).
 
-    Whole numbers with one fill value and no scaling stay as they are: `IGNORED` then names it.
+    Integers with one fill value and no scaling stay unchanged; `IGNORED` then gives the fill value.
 
     Parameters
     ----------
     attributes
-        What the file says about them, in the words of any convention.
+        The file's attributes of the numbers, in the words of any convention.
     fields
         The metadata of the cube.
     name
-        The name of the array, which may tell its quantity.
+        Name of the array, which may tell its quantity.
     scale
         False leaves the numbers as stored.
 
@@ -165,19 +165,19 @@ def physical(
 def packing_of(
     attributes: Mapping[str, Any], dtype: DType, bands: int, name: str = ""
 ) -> tuple[Packing, list[str]]:
-    """The packing that *attributes* describe, and warnings about attributes that make no sense."""
+    """The packing described by *attributes*, and warnings about attributes that make no sense."""
     warnings: list[str] = []
-    # NEON's factor has the name of CF's, but divides.
+    # NEON's Scale_Factor divides, unlike CF's scale_factor.
     words = {
         _DIVISOR if key == "Scale_Factor" else word_of(key): (key, value)
         for key, value in attributes.items()
     }
 
     def factors(spellings: Sequence[str], default: float, least: float = -math.inf) -> Any:
-        """One number or (B,); the *default*, and a warning, where they make no sense."""
+        """One number or (B,); the *default* and a warning if the values make no sense."""
         key, value = next((words[word] for word in spellings if word in words), ("", default))
         found = np.array(_values(value))
-        # A list has a number for each band.
+        # A list has one number per band.
         is_sound = not isinstance(value, list | tuple) or len(found) == bands
         is_sound &= bool(np.isfinite(found).all() and (found > least).all())
         if is_sound and bool(default == 0 or found.any()):
@@ -201,7 +201,7 @@ def packing_of(
         divisor,
         tuple(dict.fromkeys(_as_stored(value, view) for value in fills)),
         (_as_stored(span[0], view), _as_stored(span[1], view)),
-        # A range of another type than the packed numbers applies to the physical numbers (NUG).
+        # A range whose type differs from the packed numbers applies to physical numbers (NUG).
         is_range_physical=bool(is_packed and is_float and dtype.kind in "iu"),
         view=view,
         quantity="reflectance" if divisor != 1 else _quantity(attributes, name),
@@ -213,14 +213,14 @@ def packing_of(
 
 
 def _view(attributes: Mapping[str, Any], dtype: DType) -> DType | None:
-    """The type that `_Unsigned` makes of integers; None where it changes nothing."""
+    """The integer type according to `_Unsigned`; None if it changes nothing."""
     kind = {"true": "u", "false": "i"}.get(str(attributes.get("_Unsigned", "")).lower())
     is_other = kind is not None and dtype.kind in "iu" and dtype.kind != kind
     return np.dtype(f"{kind}{dtype.itemsize}") if is_other else None
 
 
 def _as_stored(value: float, view: DType | None) -> float:
-    """*value* of the stored type, reinterpreted as the type of the numbers."""
+    """*value*, of the stored type, reinterpreted as the type *view*."""
     if view is None or not math.isfinite(value):
         return value
     whole = np.array(int(value) % 2 ** (8 * view.itemsize), f"u{view.itemsize}")
@@ -228,18 +228,18 @@ def _as_stored(value: float, view: DType | None) -> float:
 
 
 def word_of(key: str) -> str:
-    """The letters of *key*, as conventions are compared."""
+    """The letters of *key* in lower case, for comparing conventions."""
     return re.sub("[^a-z]", "", key.lower())
 
 
 def _values(value: Any) -> list[float]:
-    """The numbers in an attribute, which may be texts; NaN for other texts."""
+    """The numbers in an attribute, perhaps written as text; NaN for other text."""
     values = value if isinstance(value, list | tuple) else [value]
     return [each if isinstance(each, int | float) else number(str(each)) for each in values]
 
 
 def _quantity(attributes: Mapping[str, Any], name: str) -> str:
-    """The quantity that names and units show, or ""."""
+    """The quantity according to names and units, or ""."""
     about = [str(attributes.get(key, "")) for key in ("standard_name", "long_name")]
     words = " ".join([*about, name.rpartition("/")[2]]).lower().replace("irradiance", "")
     by_unit = "radiance" if _RADIANCE.search(str(attributes.get("units", ""))) else ""

@@ -1,11 +1,11 @@
-"""The record of a cube in a file of ours: everything but its numbers, as JSON; and its seal.
+"""The record of a cube in a file of ours: everything except its numbers, as JSON; and its seal.
 
 Formats with fields for wavelengths and names get these as well, for other programs. A program that
 derives a file from ours copies the record with the other descriptions, but not the seal, which lies
-where such programs do not look. So a record is about the numbers of its file only where the seal
-is. The seal holds checksums of the numbers, of the record, and of the description that we write for
-other programs. Where a person, a program or damage changed one of the two texts, the file is read
-as it is now, with a warning.
+where such programs do not look. A record without a seal may therefore describe other numbers. The
+seal holds checksums of the numbers, of the record, and of the description that we write for other
+programs. If a person, a program or damage changed one of the two texts, the file is read as it is
+now, with a warning.
 
 Letters: B bands, H rows, W columns.
 """
@@ -29,7 +29,7 @@ from napari_mst.formats.numbers import checksum, magnitude
 from napari_mst.formats.wavelengths import spectral_axis
 
 OWN = "napari_mst"
-"""The key of our part of the record, and its name in files whose parts have names."""
+"""Key of our part of the record, and its name in files with named parts."""
 IGNORED = "data ignore value"
 
 
@@ -42,14 +42,13 @@ class Description:
     wavelengths, unit, names
         The spectral axis: wavelengths as text, their unit, and the names of the bands.
     fields
-        The `SpectralCube.metadata` that the file holds.
+        The `SpectralCube.metadata` in the file.
     shape, dtype, crc32
-        Shape, type and checksum of the numbers as they were saved; empty where the file has no
-        seal of ours.
+        Shape, type and checksum of the numbers when they were saved; empty without our seal.
     quantity, provenance
         As in `SpectralCube`.
     warnings
-        Sentences for a person.
+        Sentences for people.
     """
 
     wavelengths: Sequence[str] = ()
@@ -65,7 +64,7 @@ class Description:
 
 
 def record_of(cube: SpectralCube) -> dict[str, Any]:
-    """Everything about *cube* but its numbers, of the types that JSON has."""
+    """Everything about *cube* except its numbers, in JSON types."""
     own = {
         "quantity": cube.quantity,
         "provenance": json.loads(cube.provenance.to_json()),
@@ -96,9 +95,9 @@ def description_of(stored: Mapping[str, Any]) -> Description:
 def described_cube(
     data: Array, description: Description, warnings: Sequence[str] = ()
 ) -> SpectralCube:
-    """The cube made of the (B, H, W) numbers of a file and their description.
+    """The cube of a file, from its numbers (B, H, W) and their description.
 
-    Complex numbers are given by their magnitude.
+    Complex numbers are replaced by their magnitude.
     """
     data, complex_doubts = magnitude(data)
     names = description.names
@@ -106,7 +105,7 @@ def described_cube(
         description.wavelengths, description.unit, names, len(data)
     )
     fields = dict(description.fields)
-    # Names that are too many or too few are of other bands.
+    # A wrong number of names describes other bands.
     if names and len(names) == len(data):
         fields["band names"] = tuple(names)
     place_doubts: list[str] = []
@@ -122,12 +121,12 @@ def described_cube(
 
 
 def _plain(value: Any) -> Any:
-    """*value* in types of JSON; NaN and infinity, which JSON does not have, as text."""
+    """*value* in JSON types; NaN and infinity, which JSON lacks, become text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(item) for item in value]
-    # JSON knows the numbers of Python only.
+    # `json` accepts only Python's own numbers.
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | int):
@@ -138,11 +137,11 @@ def _plain(value: Any) -> Any:
 
 
 CHANGED = "The file was changed since it was saved; its numbers cannot be verified."
-"""The warning about a record without its seal."""
+"""Warning about a record without a seal."""
 DESCRIPTION_CHANGED = (
     "The description of this cube was changed since it was saved; it cannot be verified."
 )
-"""The warning about a description that differs from the sealed one, with intact numbers."""
+"""Warning about a changed description with intact numbers."""
 # Errors that `json` and lookups raise for a damaged record or seal.
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -150,7 +149,7 @@ _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 def seal_of(cube: SpectralCube, dtype: DType, crc: str, others: Description | None = None) -> bytes:
     """The seal of *cube*, as JSON.
 
-    It holds the shape, type, size and checksum of the numbers as stored, and the checksums of their
+    It holds the shape, type, size and checksum of the stored numbers, and checksums of their
     descriptions.
 
     Parameters
@@ -158,8 +157,8 @@ def seal_of(cube: SpectralCube, dtype: DType, crc: str, others: Description | No
     crc
         The `numbers.checksum` of the numbers.
     others
-        The description that other programs find in the file beside our record. It must be as
-        readers of the file see it: formats cannot hold everything.
+        The description for other programs, beside our record, exactly as a reader of the file gets
+        it: formats cannot hold everything.
     """
     fields: dict[str, Any] = {
         "shape": cube.shape,
@@ -176,10 +175,10 @@ def seal_of(cube: SpectralCube, dtype: DType, crc: str, others: Description | No
 def sealed_description(
     name: str, seal: str | bytes, texts: Iterable[str], others: Description | None = None
 ) -> Description:
-    """The description that the record among *texts* gives, compared with its *seal*.
+    """The description in the record among *texts*, checked against its *seal*.
 
-    Where *others*, the description for other programs, was changed since the save, it takes the
-    place of the record; also where the record is gone.
+    If *others*, the description for other programs, was changed since the save, or the record is
+    missing, *others* replaces the record.
 
     Raises `CubeFileError` about the file *name* if the record or its seal is damaged.
     """
@@ -203,7 +202,7 @@ def sealed_description(
 
 
 class SealedTexts(NamedTuple):
-    """The texts of a file of ours: see `sealed_description`."""
+    """The texts in a file of ours, see `sealed_description`."""
 
     seal: str | bytes
     record: str
@@ -211,7 +210,7 @@ class SealedTexts(NamedTuple):
 
 
 def sealed_cube(name: str, data: Any, texts: SealedTexts, verify: bool | None) -> SpectralCube:
-    """The cube of the (B, H, W) numbers of a file of ours, after `check`.
+    """The cube of a file of ours, from its numbers (B, H, W), after `check`.
 
     Raises `CubeFileError`.
     """
@@ -221,10 +220,10 @@ def sealed_cube(name: str, data: Any, texts: SealedTexts, verify: bool | None) -
 
 
 def check(name: str, data: Any, description: Description, is_wanted: bool | None) -> None:
-    """Compare the (B, H, W) numbers of the file *name* with their seal, if there is one.
+    """Compare the numbers (B, H, W) of the file *name* with their seal, if there is one.
 
-    Shape and type are always compared. None for *is_wanted* compares the checksum only of numbers
-    in memory; mapped or lazy numbers would all have to be read first.
+    Shape and type are always compared. With None for *is_wanted*, the checksum is compared only for
+    numbers in memory, since mapped or lazy numbers would have to be read first.
 
     Raises `CubeFileError`.
     """
@@ -249,9 +248,9 @@ def check(name: str, data: Any, description: Description, is_wanted: bool | None
 def _compared(
     sealed: Mapping[str, Any], stored: Mapping[str, Any], others: Description | None
 ) -> Description:
-    """The description of the *stored* record, with a warning where it or *others* was changed."""
+    """The description in the *stored* record, with a warning if it or *others* was changed."""
     description = description_of(stored)
-    # In a TIFF, tifffile adds `shape` and `axes` to our keys; the seal does not cover them.
+    # tifffile adds the keys `shape` and `axes`, which the seal does not cover, to ours.
     ours = ("wavelength", "wavelength_units", OWN)
     read = {key: value for key, value in stored.items() if key in ours}
     is_record_intact = sealed.get("record crc32") == _text_checksum(read)
@@ -265,9 +264,9 @@ def _changed(description: Description) -> Description:
 
 
 def _with_axis_of(description: Description, others: Description) -> Description:
-    """*description* with the wavelengths, names and ignored value of *others*.
+    """*description* with the wavelengths, names and fill value of *others*.
 
-    *description* as it is where *others* have no wavelengths.
+    It stays unchanged if *others* have no wavelengths.
     """
     if not others.wavelengths:
         return description
@@ -282,7 +281,7 @@ def _with_axis_of(description: Description, others: Description) -> Description:
 
 
 def _content(others: Description) -> list[Any]:
-    """The contents of *others*, independent of how a program writes numbers and units."""
+    """The contents of *others*, independent of the spelling of numbers and units."""
     wavelengths = [number(text) for text in others.wavelengths]
     return [wavelengths, power_of(others.unit), list(others.names), dict(others.fields)]
 

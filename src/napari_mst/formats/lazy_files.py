@@ -1,8 +1,8 @@
 """Lazy arrays whose numbers stay in their file: flat, or in compressed chunks.
 
-To read a map of a file that another program cuts off kills the process. The numbers here raise
-`CubeFileError` instead, also as soon as the file is written to. A file that a save has replaced
-stays as it was. Letters: B bands, H rows, W columns.
+Reading a memory map of a file that another program truncates kills the process. The arrays here
+raise `CubeFileError` instead, and also once the file is written to. A file replaced by a save keeps
+its contents here. Letters: B bands, H rows, W columns.
 """
 
 import os
@@ -24,11 +24,11 @@ from napari_mst.base.memory import check_room
 from napari_mst.cube.lazy import KEPT_BYTES, Lazy, cached, cuts
 
 SKIPPED_BYTES = 2**15
-"""Reading this many unwanted bytes takes about as long as another call to the system."""
+"""Reading this many unneeded bytes takes about as long as another system call."""
 
 
 class _OpenFile:
-    """The file at *path*, read piece by piece as long as it stays as it is now."""
+    """The file at *path*, read piece by piece while it stays unchanged."""
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
@@ -39,7 +39,7 @@ class _OpenFile:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Refuse numbers read meanwhile if the file has changed, even if it is damaged by then."""
+        """Refuse numbers that were read in the block if the file has changed or is damaged."""
         try:
             with complete(self._name, "file"):
                 yield
@@ -49,7 +49,7 @@ class _OpenFile:
                 raise mismatch(self._name, expected, got, "Open it again.")
 
     def fill(self, place: int, flat: Array) -> Array:
-        """The array *flat*, filled with the bytes from this *place*, at most to the end."""
+        """The array *flat*, filled with the bytes from *place* on, as far as the file goes."""
         rest = memoryview(flat.view(np.uint8))  # type: ignore[arg-type] # NumPy's own stubs
         while rest and (done := self._read(place, rest)):
             place, rest = place + done, rest[done:]
@@ -63,24 +63,24 @@ class _OpenFile:
             return self._file.readinto(into)
 
     def _is_changed(self) -> bool:
-        """True if the contents may have changed, even if their time was set back."""
+        """True if the contents may have changed, even if their time was reset."""
         before, now = self._opened, os.fstat(self._file.fileno())
         if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
             return True
         names = "st_nlink", "st_mode", "st_uid"
         if any(getattr(now, name) != getattr(before, name) for name in names):
-            # A file that is replaced or given away keeps its contents, but not `st_ctime_ns`.
+            # Replacing a file or changing its owner changes `st_ctime_ns`, but not the contents.
             self._opened = now
         return now.st_ctime_ns != self._opened.st_ctime_ns
 
 
 def in_file(data: "np.memmap[Any, DType]") -> Lazy:
-    """The numbers (B, H, W) of a memory map as `Lazy` ones, in native byte order.
+    """The numbers (B, H, W) of a memory map as a `Lazy` array in native byte order.
 
     Parameters
     ----------
     data
-        The map of a whole array, whose axes may have been put into another order.
+        The map of a whole array, perhaps with its axes reordered.
     """
     order = tuple(int(at) for at in np.argsort([-step for step in data.strides], kind="stable"))
     shape = tuple(data.shape[at] for at in order)
@@ -99,7 +99,7 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
         with file.checked():
             for at, block in zip(outer, numbers, strict=True):
                 first = at * lines
-                # A single row is one call in either way.
+                # A single row is one call either way.
                 if skipped <= (len(middle) - 1) * SKIPPED_BYTES:
                     flat = np.empty(len(span) * length, dtype)
                     run((first + span.start) * length, flat)
@@ -120,10 +120,10 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
 
 
 def in_hdf5(path: Path, name: str) -> Lazy:
-    """The numbers of an array in chunks of an HDF5 file; those looked at last are kept.
+    """A lazy array for a chunked array of an HDF5 file; recently used chunks stay in memory.
 
-    The library crashes on some damaged files: another process has gone through all structures of
-    this one before, and did not.
+    The library crashes on some damaged files, so another process must have gone through all
+    structures of this file before.
     """
     import h5py
 
@@ -141,9 +141,9 @@ def in_hdf5(path: Path, name: str) -> Lazy:
 
 
 def with_neighbours(lazy: Lazy) -> Lazy:
-    """*lazy* (B, H, W) that keeps the neighbours of a band, where these can only be read with it.
+    """*lazy* (B, H, W) with a cache for the neighbours of a band that can only be read with it.
 
-    Then `sides` says how many bands lie together.
+    `sides` still gives the number of bands that are read together.
     """
     bands, height, width = lazy.shape
     together = lazy.sides[0]
@@ -156,17 +156,18 @@ def with_neighbours(lazy: Lazy) -> Lazy:
 
 
 class Chunks(NamedTuple):
-    """The chunks of an array of three axes in a file.
+    """The chunks of a three-dimensional array in a file.
 
     Attributes
     ----------
     sides
         The shape of a chunk.
     places
-        (n, 3) the place and the bytes of each chunk, the last axis fastest, and a number for
-        `decode`. A chunk of no bytes is not in the file, and holds the `fill` value.
+        (n, 3) offset, size and a number for `decode` of each chunk, the last axis fastest. A chunk
+        of no bytes is not in the file, and holds the `fill` value.
     decode
-        Gives the numbers of a chunk, all or cut off at the edges, of its number and its bytes.
+        Returns the numbers of a chunk from its number and its bytes; a chunk may be cropped at the
+        edges of the array.
     """
 
     sides: Sequence[int]
@@ -176,7 +177,7 @@ class Chunks(NamedTuple):
 
 
 def in_chunks(path: Path, shape: tuple[int, ...], dtype: DType, chunks: Chunks) -> Lazy:
-    """A lazy array stored in *chunks*. The most recently used ones stay in memory."""
+    """A lazy array stored in *chunks*; recently used chunks stay in memory."""
     sides, places, decode, fill = chunks
     file = _OpenFile(path)
     native = dtype.newbyteorder("=")

@@ -1,4 +1,4 @@
-"""netCDF-4 and other HDF5 files: cubes of satellites and aircraft, and of xarray.
+"""netCDF-4 and other HDF5 files: cubes from satellites, aircraft and xarray.
 
 Names, units, packed numbers and fill values follow the CF conventions 1.11
 (https://cfconventions.org). EMIT's reflectance (L2A) keeps its wavelengths, widths and good bands
@@ -48,7 +48,7 @@ def read_netcdf(
     Raises
     ------
     CubeFileError
-        If the file is damaged, or has no array, or several, that may be the cube.
+        If the file is damaged, or none or several of its arrays may be the cube.
     """
     with path.open("rb") as file:
         if file.read(len(HDF5_MARK)) != HDF5_MARK:
@@ -60,7 +60,7 @@ def read_netcdf(
         stored = Description(shape=data.shape, dtype=data.dtype.name, crc32=crc[1])
         check(path.name, data, stored, verify)
     cube = foreign_cube(facts, data, scale=scale)
-    # A file of ours has these texts, also one that xarray saved.
+    # A file of ours has these texts, even after xarray saved it again.
     if "provenance" not in attributes:
         return cube
     kept = with_texts(cube, attributes)
@@ -69,10 +69,10 @@ def read_netcdf(
 
 
 def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
-    """Save *cube* as xarray does: a variable with its coordinates, uncompressed.
+    """Save *cube* like xarray: an uncompressed variable with its coordinates.
 
-    The checksum of the numbers stands where netCDF names the program that wrote the file: programs
-    that derive a file from it copy all attributes but this one.
+    The checksum of the numbers goes into the attribute with the program that wrote the file, the
+    only attribute that programs do not copy when they derive a file from it.
     """
     import h5netcdf
     import h5py
@@ -86,7 +86,7 @@ def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, progress: Progres
             file.create_variable(name, along, data=values).attrs.update(about)
         stored = file.create_variable(cube.quantity or "cube", axes, dtype)
         stored.attrs.update(attributes)
-        # This name tells xarray that the system is not a second array.
+        # This attribute tells xarray that the system is a coordinate, not a second array.
         if mapping := attributes.get("grid_mapping"):
             stored.attrs["coordinates"] = mapping
         if IGNORED in cube.metadata:

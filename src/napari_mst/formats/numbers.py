@@ -1,4 +1,4 @@
-"""The numbers of a cube on their way to and from a file: types, blocks, checksums and memory.
+"""Numbers on their way to and from a file: types, blocks, checksums and memory.
 
 Letters: B bands, H rows, W columns.
 """
@@ -17,23 +17,23 @@ from napari_mst.formats.lazy_files import in_file, with_neighbours
 
 BLOCK_BYTES = 4 * 2**20
 STRIP_BYTES = 16 * 2**20
-"""Bytes of the blocks in which a cube is written, unless a tile or chunk has more."""
+"""Size of the blocks in which a cube is written, unless a tile or chunk is larger."""
 LAZY_BYTES = 256 * 2**20
-"""Up to this size numbers are read into memory and their checksum is verified.
+"""Largest array that is read into memory and whose checksum is verified.
 
-Larger ones are read on demand.
+Larger arrays are read on demand.
 """
 DEFLATE_RATIO = 1040
-"""No deflate stream grows by more than 1032 times (RFC 1951), so a file that declares more lies."""
+"""A deflate stream grows at most 1032 times (RFC 1951), so a file that declares more is damaged."""
 
 
 def is_large(nbytes: int) -> bool:
-    """True for numbers that are too many to be read at once: above `LAZY_BYTES`."""
+    """True for more than `LAZY_BYTES`, which are not read at once."""
     return nbytes > LAZY_BYTES
 
 
 def too_large(name: str, most: int, declared: int | str) -> CubeFileError:
-    """The error about a file that declares more numbers than it can hold."""
+    """The error about the file *name* that declares more numbers than it can hold."""
     advice = "The file is incomplete, or not what it says."
     return mismatch(name, f"at most {most} bytes of numbers", f"{declared} declared", advice)
 
@@ -41,13 +41,13 @@ def too_large(name: str, most: int, declared: int | str) -> CubeFileError:
 def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
     """The little-endian type among *allowed* (smallest first) that holds *data* without loss.
 
-    Integers stay integers. Where no allowed type holds all values of their type, the range of the
-    actual values decides.
+    Integers stay integers. If no allowed type holds all values of the type of *data*, the range of
+    the actual values decides.
 
     Raises
     ------
     SaveError
-        If there is no such type, or *data* (B, H, W) is complex, or not numbers.
+        If no type fits, or *data* (B, H, W) is complex or not numeric.
     """
     types = [np.dtype(name).newbyteorder("<") for name in allowed]
     dtype = data.dtype.newbyteorder("<")
@@ -76,10 +76,10 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
 
 
 def by_bands(data: Numbers, progress: Progress) -> tuple[Array, Progress]:
-    """*data* (B, H, W) for a format whose bands lie one after the other in a stream.
+    """*data* (B, H, W) for a stream of one band after the other, and the remaining *progress*.
 
-    Bands that can only be read together would be read, or computed, again for each band: they pass
-    through a temporary file. With it comes the *progress* for the rest of the work.
+    Bands that can only be read together go through a temporary file, or they would be read or
+    computed once per band.
     """
     if not isinstance(data, Lazy) or data.sides[0] == 1:
         return data, progress
@@ -89,7 +89,7 @@ def by_bands(data: Numbers, progress: Progress) -> tuple[Array, Progress]:
 
 
 def write_planes(file: IO[bytes], data: Numbers, dtype: DType, progress: Progress) -> str:
-    """Write *data* as *dtype* in (B, H, W) order from the place of *file* on; return the CRC-32."""
+    """Write *data* as *dtype* in (B, H, W) order at the position of *file*; return the CRC-32."""
     start = file.tell()
     _, height, width = data.shape
 
@@ -109,18 +109,18 @@ def write_blocks(
     put: Callable[[tuple[slice, slice], Array], object],
     side: int = 1,
 ) -> str:
-    """Give *put* the (B, H, W) numbers in blocks of whole rows; return the CRC-32 of `checksum`.
+    """Pass the numbers (B, H, W) to *put* in blocks of whole rows; return the CRC-32 of `checksum`.
 
-    A block has all bands where bands can only be had together, so that a cube which is computed as
-    it is read is computed once, and never in memory as a whole. All others come one after the other
-    in that order, unless *side* is more than 1.
+    Bands that can only be read together form one block, so that a cube computed on demand is
+    computed once and never held in memory as a whole. Otherwise the blocks follow the (B, H, W)
+    order, unless *side* is more than 1.
 
     Parameters
     ----------
     put
         Takes the bands and rows of a block, and its numbers as *dtype*.
     side
-        Blocks begin at multiples of so many rows, where they are none of a `Lazy` tile.
+        Blocks begin at multiples of this many rows, or of the rows of a `Lazy` tile if larger.
     """
     bands, height, width = data.shape
     row_bytes = width * dtype.itemsize
@@ -140,7 +140,7 @@ def write_blocks(
     total, size = 0, height * row_bytes
     zeros = _crc_of_zeros(size)
     for crc in crcs:
-        # CRC(A, B) is CRC(A, zeros) xor CRC(zeros) xor CRC(B), of as many zeros as B has bytes.
+        # CRC(A, B) is CRC(A, zeros) xor CRC(zeros) xor CRC(B), with as many zeros as B has bytes.
         total = _crc_of_zeros(size, total) ^ zeros ^ crc
     return f"{total:08x}"
 
@@ -154,7 +154,7 @@ def _crc_of_zeros(count: int, crc: int = 0) -> int:
 
 
 def in_native_order(data: Numbers) -> Numbers:
-    """*data* contiguous and in native byte order; numbers of a memory map become `Lazy` ones."""
+    """*data* contiguous and in native byte order; a memory map becomes a `Lazy` array."""
     if isinstance(data, Lazy):
         return with_neighbours(data)
     if isinstance(data, np.memmap):
@@ -177,7 +177,7 @@ def checksum(data: Numbers, dtype: DType) -> str:
 
 
 def magnitude(data: Numbers) -> tuple[Numbers, list[str]]:
-    """Real *data* as they are; the magnitude of complex ones, and a warning that says so.
+    """Real *data* unchanged, or the magnitude of complex *data* with a warning.
 
     Raises `OutOfMemory` if the magnitude does not fit into memory.
     """

@@ -1,11 +1,11 @@
-"""NumPy archives (`.npz`), and plain arrays (`.npy`), which hold numbers and nothing else.
+"""NumPy archives (`.npz`) and plain arrays (`.npy`), which hold only numbers.
 
-In our archives are `cube` (B, H, W), `wavelengths` (nm) and our record, uncompressed.
-Plain arrays are only read, with the wavelengths that the caller gives.
+Our archives hold `cube` (B, H, W), `wavelengths` (nm) and our record, uncompressed. In a plain
+array, our record follows the numbers.
 
-`np.load` reads them. Archives of others are read too where one array is the cube; pickled objects
-never are, since unpickling runs code. The zip file has its own CRC-32 of each member, which is
-checked. The seal of the record lies in the comment of the archive.
+`np.load` reads both. Archives from other programs are read if one array is the cube; pickled
+objects are never read, since unpickling runs code. The zip file has a CRC-32 of each member, which
+is checked. The seal of the record is the comment of the archive.
 Sources: numpy.lib.format (NPY 1.0 and 2.0), PKWARE APPNOTE 6.3.
 Letters: B bands, H rows, W columns.
 """
@@ -60,15 +60,15 @@ from napari_mst.formats.numbers import (
     write_planes,
 )
 
-# The header of every member is read: of no more than this many.
+# Most members whose headers are read.
 _MOST_MEMBERS = 1000
-# A record is far smaller; more means damage.
+# Larger records are damaged: ours are far smaller.
 _TEXT_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
 class _Member:
-    """One array of the archive; its numbers begin *start* bytes into the member *info*."""
+    """An array of the archive, whose numbers begin *start* bytes into the member *info*."""
 
     info: zipfile.ZipInfo
     shape: tuple[int, ...]
@@ -82,19 +82,19 @@ class _Member:
 
     @property
     def is_stored(self) -> bool:
-        """True if the member is not compressed, so that its numbers can be mapped."""
+        """True if the member is uncompressed, so that its numbers can be mapped."""
         return self.info.compress_type == zipfile.ZIP_STORED
 
 
 def is_npz(path: Path) -> bool:
-    """True if *path* begins as a zip file and is called `.npz`."""
+    """True if *path* begins as a zip file and has the suffix `.npz`."""
     with path.open("rb") as file:
-        # Documents and programs are zip files too, so the suffix has to decide.
+        # Documents and programs are zip files as well, so the suffix has to decide.
         return file.read(4) == b"PK\3\4" and path.suffix.lower() == ".npz"
 
 
 def is_own_npz(path: Path) -> bool:
-    """True if the archive at *path* holds our record of a cube."""
+    """True if the archive at *path* holds the record of a cube that we saved."""
     with _opened(path) as (_, members):
         return OWN in members
 
@@ -103,7 +103,7 @@ def write_npz(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) 
     """Save *cube* uncompressed, so that a large one can be mapped."""
     data, rest = by_bands(cube.data, progress)
     with zipfile.ZipFile(path, "w") as archive:
-        # zipfile has to know beforehand that a member may exceed 2 GiB.
+        # zipfile must know beforehand that a member may exceed 2 GiB.
         with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
             npy.write_array_header_1_0(file, _header(cube, dtype))
             crc = write_blocks(data, dtype, rest, lambda _, block: file.write(block.data))
@@ -124,16 +124,16 @@ def read_npz(
     Parameters
     ----------
     answers
-        The name of the array that is the cube, where there are several of three axes, and what may
-        show which of these holds the bands: 0 or -1, or the number of wavelengths.
+        The name of the cube among several arrays of three axes, and the axis of the bands, 0 or -1,
+        or the number of wavelengths.
     verify
-        Compare the numbers with the checksum that we saved; by default unless they are `Lazy`.
+        Compare the numbers with our checksum; by default unless they are `Lazy`.
 
     Raises
     ------
     CubeFileError
-        If the archive is damaged, too large when decompressed, or has no array, or several, that
-        may be the cube.
+        If the archive is damaged or too large when decompressed, or if none or several of its
+        arrays may be the cube.
     """
     with _opened(path) as (archive, members):
         size = path.stat().st_size
@@ -151,7 +151,7 @@ def read_npz(
             texts = SealedTexts(seal, record)
             return sealed_cube(path.name, in_native_order(data), texts, verify)
         found = find_cube(path.name, arrays, answers._replace(variable=name))
-        # A record without its seal, or a seal without its record: an edited copy of a file of ours.
+        # A record without its seal, or a seal without its record, means an edited copy of our file.
         if OWN in members or b'"crc32"' in seal:
             found.warnings.append(CHANGED)
         cube = in_native_order(np.moveaxis(data, found.axis, 0))
@@ -165,7 +165,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
     Raises
     ------
     CubeFileError
-        If the archive is damaged, or holds other arrays, or more than the file can.
+        If the archive is damaged, holds other arrays, or declares more than the file can hold.
     OutOfMemory
         If they do not fit into memory.
     """
@@ -183,8 +183,8 @@ def _add(archive: zipfile.ZipFile, name: str, values: Array) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, Mapping[str, _Member]]]:
-    """The open archive, and the arrays in it by name; any damage becomes a `CubeFileError`."""
-    # zipfile, zlib and numpy raise six unrelated types about damaged files.
+    """The open archive and its arrays by name; damage becomes a `CubeFileError`."""
+    # zipfile, zlib and numpy raise six unrelated errors about damaged files.
     with complete(path.name, "NPZ file"):
         check_regular(path)
         with zipfile.ZipFile(path) as archive:
@@ -198,30 +198,30 @@ def _members(archive: zipfile.ZipFile) -> Mapping[str, _Member]:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
-    """The array that the header of the member *info* describes; `ValueError` if there is none."""
+    """The array described in the header of the member *info*; `ValueError` without one."""
     with archive.open(info) as file:
         major, _ = npy.read_magic(file)
-        # A header of NPY 2.0 may be longer than 64 KiB, so its length has more bytes.
+        # An NPY 2.0 header may exceed 64 KiB, so its length takes more bytes.
         read_header = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
         return _Member(info, *read_header(file), file.tell())
 
 
 def _numbers(path: Path, archive: zipfile.ZipFile, member: _Member) -> Array:
-    """The array of *member*: in memory, or mapped if it is large and not compressed."""
+    """The array of *member*: in memory, or mapped if it is large and uncompressed."""
     _check_size(path, member)
     if member.is_stored and is_large(member.nbytes):
         return _mapped(path, member)
     check_room(path.name, member.nbytes)
     with archive.open(member.info) as file:
         values: Array = npy.read_array(file, allow_pickle=False)
-        # Only a read past the end makes zipfile compare the checksum of the member.
+        # zipfile verifies the checksum only on a read past the end of the member.
         file.read(1)
     return values
 
 
 def _check_size(path: Path, member: _Member) -> None:
-    """Refuse, before any allocation, an array that the file cannot hold."""
-    # The sizes that a zip file declares may lie; its own size does not.
+    """Refuse an array that the file cannot hold, before any allocation."""
+    # The sizes declared in a zip file may be wrong, unlike the size of the file itself.
     if member.dtype.hasobject:
         raise mismatch(path.name, "numbers or text", "Python objects", "Get another file.")
     size = path.stat().st_size
@@ -235,10 +235,10 @@ def _check_size(path: Path, member: _Member) -> None:
 
 
 def _mapped(path: Path, member: _Member) -> Array:
-    """A view of the numbers in the file, which start after the member's local header.
+    """A memory map of the numbers, which start after the member's local header.
 
-    The lengths in the local header count, not the lengths in the directory: the two may differ
-    (APPNOTE 4.3.7 and 4.3.12).
+    The lengths in the local header count, and may differ from those in the directory (APPNOTE 4.3.7
+    and 4.3.12).
     """
     with path.open("rb") as file:
         file.seek(member.info.header_offset + 26)
@@ -263,14 +263,14 @@ def is_npy(path: Path) -> bool:
 def read_npy(
     path: Path, *, band_axis: int | None = None, bands: int = 0, verify: bool | None = None
 ) -> SpectralCube:
-    """The cube in the array at *path*, whose bands are numbered; the options of `read_npz`.
+    """The cube in the array at *path*, with numbered bands unless we saved it; see `read_cube`.
 
     Raises
     ------
     CubeFileError
-        If the file is damaged, or no array of numbers with three axes.
+        If the file is damaged, or is not an array of numbers with three axes.
     ChoiceNeeded
-        If nothing shows which axis holds the bands.
+        If the axis of the bands is unclear.
     """
     data = mapped_array(path)
     text = _text_after(path, data)
@@ -284,7 +284,7 @@ def read_npy(
 
 
 def _held(path: Path, data: Array) -> Array:
-    """The numbers of a mapped array: in memory, unless they are too many."""
+    """The numbers of a mapped array, read into memory unless there are too many."""
     if is_large(data.nbytes):
         return data
     check_room(path.name, data.nbytes)
@@ -292,7 +292,7 @@ def _held(path: Path, data: Array) -> Array:
 
 
 def _text_after(path: Path, data: Any) -> str:
-    """Our record with its seal, which follows the numbers in a file of ours, or ""."""
+    """Our record with its seal, which follows the numbers in a file of ours; else ""."""
     with path.open("rb") as file:
         file.seek(data.offset + data.nbytes)
         if file.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
@@ -308,9 +308,9 @@ def _text_after(path: Path, data: Any) -> str:
 
 
 def write_npy(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
-    """Save *cube* as one array (B, H, W), followed by our record as a second one.
+    """Save *cube* as one array (B, H, W), followed by our record as a second array.
 
-    `np.load` gives the first; reading on gives the second.
+    `np.load` returns the first array; reading on returns the second.
     """
     with path.open("wb") as file:
         npy.write_array_header_1_0(file, _header(cube, dtype))
@@ -325,14 +325,14 @@ def _header(cube: SpectralCube, dtype: DType) -> dict[str, Any]:
 
 
 def mapped_array(path: Path) -> Array:
-    """The array at *path* as it is stored: three axes, mapped into memory but not read.
+    """The stored array at *path*, with three axes, mapped into memory but not read.
 
     Raises
     ------
     CubeFileError
-        If the file is damaged, or no array of numbers with three axes.
+        If the file is damaged, or is not an array of numbers with three axes.
     """
-    # numpy and the parser of the header raise five unrelated types about damaged files.
+    # numpy and the parser of the header raise five unrelated errors about damaged files.
     with complete(path.name, "NPY file"):
         data: Array = np.load(os.fspath(path), mmap_mode="r", allow_pickle=False)
     if data.ndim != 3 or data.dtype.kind not in "biufc" or 0 in data.shape:

@@ -1,4 +1,4 @@
-"""Pictures as PNG files with their colour profile, saved crash-safe.
+"""PNG pictures with a colour profile, saved crash-safe.
 
 Letters: H rows, W columns.
 """
@@ -14,14 +14,14 @@ from napari_mst.base.arrays import Codes
 from napari_mst.base.errors import SaveError, shown
 
 PICTURE = ".png"
-"""The suffix of a picture."""
+"""Suffix of pictures."""
 
 _FACTS = "napari_mst"
-_DATE = slice(24, 36)  # bytes of the date in the header of a profile: ICC.1:2022, 7.2
+_DATE = slice(24, 36)  # bytes of the date in the header of an ICC profile: ICC.1:2022, 7.2
 
 
 def check_picture_target(path: Path, *, overwrite: bool = False) -> None:
-    """Refuse a *path* that `write_picture` would refuse later. Raises `SaveError`."""
+    """Refuse a *path* that `write_picture` would refuse. Raises `SaveError`."""
     if path.suffix.lower() != PICTURE:
         raise SaveError(
             f"Expected a file name ending in {PICTURE}, got {shown(path.name)!r}. Choose another."
@@ -39,8 +39,7 @@ def write_picture(
 ) -> Path:
     """Save an sRGB *picture* (H, W, 3), or (H, W, 4) with alpha, and return its path.
 
-    The file holds the sRGB profile, *title*, and *facts* as JSON. The same picture gives the same
-    bytes.
+    The file holds the sRGB profile, *title*, and *facts* as JSON. Equal pictures give equal files.
 
     Raises
     ------
@@ -62,10 +61,10 @@ def write_picture(
 
 @functools.cache
 def srgb_profile() -> bytes:
-    """The ICC profile of sRGB, the same bytes on every day."""
+    """The ICC profile of sRGB, with the same bytes every day."""
     from PIL import ImageCms
 
     profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
-    # The library notes when it made the profile, so that no two files would be equal.
+    # The library stores the current time in the profile, which would make all files differ.
     profile[_DATE] = bytes(len(profile[_DATE]))
     return bytes(profile)

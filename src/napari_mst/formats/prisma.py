@@ -1,8 +1,8 @@
-"""Products of PRISMA of level 2, as ASI ships them: `PRS_L2D_STD_*.he5` and kin.
+"""Level-2 products of PRISMA as distributed by ASI, such as `PRS_L2D_STD_*.he5`.
 
-An HDF-EOS5 file has two cubes of lines x bands x samples, one of each spectrometer, and describes
-them by attributes of the whole file. The corners are the centres of pixels of 30 m, as prismaread
-(https://github.com/IREA-CNR-MI/prismaread) takes them. Layout: ASI, PRISMA Products Specification
+An HDF-EOS5 file has two cubes of lines x bands x samples, one per spectrometer, described by
+attributes of the whole file. The corners are centres of pixels of 30 m, as in prismaread
+(https://github.com/IREA-CNR-MI/prismaread). Layout: ASI, PRISMA Products Specification
 Document, issue 2.3. Letters: B bands, H rows, W columns.
 """
 
@@ -26,23 +26,23 @@ from napari_mst.formats.netcdf import is_netcdf
 from napari_mst.formats.numbers import is_large
 
 _PIXEL = 30.0  # m
-_MOST = 2**16 - 1  # stands for the largest reflectance
+_MOST = 2**16 - 1  # stored value of the largest reflectance
 
 
 def is_prisma(path: Path) -> bool:
-    """True if *path* is an HDF5 file with the name of a product of level 2."""
+    """True if *path* is an HDF5 file with the name of a level-2 product."""
     return path.name.upper().startswith("PRS_L2") and is_netcdf(path)
 
 
 def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
     """The cube of both spectrometers at rising wavelengths; *scale* as in `read_cube`.
 
-    Where they overlap, the VNIR bands are used. Pixels outside the scene are NaN.
+    In their overlap, the VNIR bands are used. Pixels outside the scene are NaN.
 
     Raises
     ------
     CubeFileError
-        If the file is damaged, or lacks a cube or what describes it.
+        If the file is damaged, or lacks a cube or its description.
     """
     level = path.name[4:7].upper()
     with complete(path.name, "PRISMA product"):
@@ -89,7 +89,7 @@ def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
 
 
 def _place(about: dict[str, Any], shape: tuple[int, ...]) -> Georeference:
-    """The place of the image; its middle lies midway between two corners."""
+    """The georeference of the image, whose middle lies midway between two corners."""
     spans = ("easting", 1, shape[2]), ("northing", -1, shape[1])
     x, y = (
         sum(about[f"Product_{corner}corner_{axis}"] for corner in ("UL", "LR")) / 2

@@ -1,4 +1,4 @@
-"""The user's answers to the questions of a cube file, for every format and command."""
+"""The user's answers for ambiguous cube files, for every format and command."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -47,11 +47,11 @@ class ReadOptions:
     scale: float | None = None
 
     def read(self, path: Path) -> SpectralCube:
-        """The cube at *path*. Raises as `read_cube`, which refuses options that a file lacks."""
+        """The cube at *path*. Raises as `read_cube`, which refuses options that do not apply."""
         return read_cube(path, **self._given)
 
     def answer(self, path: Path) -> SpectralCube:
-        """The cube at *path*, read with only the options that the file leaves open."""
+        """The cube at *path*, read with only those options that the file needs."""
         options: dict[str, Any] = {}
         while True:
             try:
@@ -73,4 +73,4 @@ class ReadOptions:
 
 
 AS_THE_FILE_SAYS = ReadOptions()
-"""The file says all."""
+"""For files that need no answers."""

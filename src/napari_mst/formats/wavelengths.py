@@ -1,4 +1,4 @@
-"""The texts of files: spectral axes and units, percent-encoding (RFC 3986), and safe cells."""
+"""Texts in files: spectral axes and units, percent-encoding (RFC 3986), and safe cells."""
 
 import re
 import string
@@ -28,7 +28,7 @@ _IN_NAME = re.compile(
 
 
 class AxisDoubt(str):
-    """A warning about wavelengths, which no longer holds once a person gives them."""
+    """A warning about wavelengths that no longer applies once the user gives the wavelengths."""
 
     __slots__ = ()
 
@@ -41,15 +41,15 @@ def spectral_axis(
     Parameters
     ----------
     texts, unit
-        The wavelengths of the file and its word for their unit; empty where it gives none.
+        The wavelengths of the file and its word for their unit; empty if missing.
     names
-        The names of the bands, in which GDAL keeps wavelengths ("400 Nanometers").
+        The names of the bands, in which GDAL stores wavelengths ("400 Nanometers").
 
     Returns
     -------
-    Wavelengths in nm where the unit is a length, or where it is not given and the values are 100
-    to 100,000. Other wavelengths stay as they are, with the file's own word for their unit
-    ("Wavenumber", "Unknown"). Where none make sense, the wavelengths are the band index.
+    Wavelengths in nm if the unit is a length, or if it is missing and the values are 100 to
+    100,000. Other wavelengths stay unchanged, with the file's own word for their unit
+    ("Wavenumber", "Unknown"). If none make sense, the wavelengths are the band index.
     """
     if not texts:
         return _from_names(names, bands)
@@ -78,10 +78,10 @@ def spectral_axis(
 def with_wavelengths(
     cube: SpectralCube, wavelengths: Sequence[float] | slice | None, unit: str = ""
 ) -> SpectralCube:
-    """*cube* with the *wavelengths* that a person gives, or with its own in the *unit* given.
+    """*cube* with the user's *wavelengths*, or with its own wavelengths in the user's *unit*.
 
-    A slice is evenly spaced from the first band to the last. Raises `CubeError` if they do not fit
-    the bands, or make no sense.
+    A slice is evenly spaced from the first band to the last. Raises `CubeError` if the wavelengths
+    do not fit the bands, or make no sense.
     """
     power = power_of(unit or NANOMETRES)
     if power is None:
@@ -104,18 +104,18 @@ def with_wavelengths(
 
 
 _FROM_TO = r"(\d+(?:\.\d*)?)\s*-\s*(\d+(?:\.\d*)?)"
-"""The wavelengths of the first and the last band, with a hyphen between them."""
+"""Matches the wavelengths of the first and the last band, joined by a hyphen."""
 
 
 def typed_wavelengths(text: str, unit: str, bands: int) -> Doubles:
-    """The wavelengths in nm that a person typed for *bands* bands, with numbers in *unit*.
+    """The wavelengths in nm of *bands* bands, from *text* typed by the user in *unit*.
 
-    They are the first and the last with a hyphen between them, or all of them. Raises `CubeError`,
-    with a sentence for the user.
+    The text has the first and the last wavelength joined by a hyphen, or all wavelengths. Raises
+    `CubeError` with a sentence for the user.
     """
     texts = text.replace(",", " ").split()
     if ends := re.fullmatch(_FROM_TO, text.strip()):
-        # As texts, so that these numbers pass the same checks as typed ones.
+        # As text, so that these numbers pass the same checks as typed numbers.
         texts = [repr(float(at)) for at in np.linspace(float(ends[1]), float(ends[2]), bands)]
     values = np.array([scaled(text, power_of(unit) or 0) for text in texts])
     if len(values) != bands:
@@ -126,7 +126,7 @@ def typed_wavelengths(text: str, unit: str, bands: int) -> Doubles:
 
 
 def band_names(cube: SpectralCube) -> list[str]:
-    """One name for each band: the cube's own, else its wavelength or its number."""
+    """One name per band: the stored name, else the wavelength or the number of the band."""
     names = cube.metadata.get("band names", ())
     if len(names) == len(cube.data):
         return [str(name) for name in names]
@@ -150,18 +150,18 @@ def _indices(bands: int, warning: str) -> tuple[Doubles, str, list[str]]:
 _PLAIN = "".join(sorted(set(string.printable) - set("%{}\t\n\r\x0b\x0c")))
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.IGNORECASE)
-# A semicolon or a tab ends a cell in the spreadsheets of some countries, so a cell may begin
-# after one as well as at the start of the text.
+# In some countries' spreadsheets a semicolon or a tab separates cells, so a cell may begin after
+# one of them as well as at the start of the text.
 _BEFORE_FORMULA = r"(^|[;\t\r\n])"
-# What a spreadsheet takes for a formula (OWASP, "CSV Injection"). Quotes of the text's own may
-# precede it: `text_cell` adds one more to them, so that `cell_text` knows which to take away.
+# The beginnings of formulas (OWASP, "CSV Injection"). The text itself may have quotes before one:
+# `text_cell` adds another quote, and `cell_text` removes exactly one.
 _FORMULA = "(?='*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-])"
 
 
 def text_cell(text: str) -> str:
     """*text* as a cell that a spreadsheet shows and never runs.
 
-    A quote goes before any text that may be a formula. Numbers stay numbers.
+    Text that may be a formula gets a quote in front. Numbers stay numbers.
     """
     if _NUMBER.fullmatch(text):
         return text
@@ -183,7 +183,7 @@ def percent_encode(text: str, reserved: str = "") -> str:
 
 
 def title_of(record: Mapping[str, str]) -> str:
-    """The heading of the curve with this *record*; bounds say so behind the name."""
+    """The heading of the curve with this *record*: its name and, for a bound, the kind of bound."""
     if record["curve"] == "values":
         return record["name"]
     return f"{record['name']} ({record['curve']})"

@@ -1,9 +1,9 @@
-"""The georeference of ENVI headers (`map info`, `coordinate system string`) and a `Georeference`.
+"""Converts `map info` and `coordinate system string` of ENVI headers to and from `Georeference`.
 
-Coordinate systems are PROJ's, defined in Esri's WKT as ENVI does.
+Coordinate systems come from PROJ, and are defined in Esri's WKT as in ENVI.
 
-Sources: NV5 Geospatial, "ENVI Header Files"; GDAL's ENVI driver, which takes the coordinate system
-string before the map info, and turns by the rotation.
+Sources: NV5 Geospatial, "ENVI Header Files"; GDAL's ENVI driver, which prefers the coordinate
+system string to the map info, and applies the rotation.
 """
 
 import math
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class System(NamedTuple):
-    """A coordinate system as ENVI names it.
+    """A coordinate system in ENVI's words.
 
     Attributes
     ----------
     kind
-        The first word of `map info`.
+        The first item of `map info`.
     place
-        The items that follow the sizes of a pixel there.
+        The items after the pixel sizes in `map info`.
     wkt
-        The `coordinate system string`; empty if there is none.
+        The `coordinate system string`; empty if missing.
     """
 
     kind: str
@@ -55,7 +55,7 @@ _DATUMS = {
     "Nouvelle Triangulation Francaise IGN": "NTF",
     "SAD-69/Brazil": "SAD69",
 }
-"""ENVI's names of datums, and the names by which PROJ finds these."""
+"""Names of datums in ENVI and in PROJ."""
 
 _OF_LATITUDE = "lat_0 lon_0 x_0 y_0"
 _METHODS = {
@@ -67,25 +67,25 @@ _METHODS = {
     "11": f"laea {_OF_LATITUDE}",
     "12": f"aeqd {_OF_LATITUDE}",
 }
-"""PROJ's methods by the first number of `projection info`, and the numbers behind the ellipsoid."""
+"""PROJ's method by the first number of `projection info`; parameters that follow the ellipsoid."""
 
 _STATE_PLANES = {
     "state plane (nad 27)": ("NAD27", 10_000, " CS27 "),
     "state plane (nad 83)": ("NAD83", 10_030, "SPCS83 "),
 }
-"""USGS zones: the datum; the EPSG code of the projection of zone 0; its mark in names."""
+"""State plane zones: datum, EPSG code of the projection of zone 0, and mark in its name."""
 
 _FEET = {"": False, "meters": False, "feet": True}
-"""Projected units that are read; GDAL, too, takes feet for international ones."""
+"""Projected units and whether they are feet: international feet, as in GDAL."""
 
 
 def system_of(georeference: Georeference) -> System | None:
-    """The coordinate system in ENVI's words; None if it is one that we cannot define."""
+    """The coordinate system in ENVI's words; None if we have no definition of it."""
     system = georeference.system()
     wkt = system.to_wkt("WKT1_ESRI") if system else None
     if system is None or not wkt:
-        # A directory of GeoTIFF keys has 4 numbers, and 4 more for each key; one key alone
-        # cannot name a system.
+        # A directory of GeoTIFF keys has 4 numbers and 4 more per key, and a single key cannot name
+        # a system.
         is_named = georeference.code or len(georeference.directory) > 8
         return None if is_named else UNKNOWN
     name = system.geodetic_crs.name if system.geodetic_crs else ""
@@ -99,9 +99,9 @@ def system_of(georeference: Georeference) -> System | None:
 
 
 def _named_system(items: Sequence[str], projection: Sequence[str]) -> "CRS | None":
-    """The coordinate system that the *items* of `map info` and `projection info` name.
+    """The coordinate system named by the *items* of `map info` and by `projection info`.
 
-    None if a part of it is not known.
+    None if a part of it is unknown.
     """
     from pyproj import CRS
     from pyproj.crs import CoordinateOperation, ProjectedCRS  # type: ignore[attr-defined]
@@ -147,9 +147,9 @@ def _geographic(datum: str) -> "CRS":
     from pyproj.exceptions import CRSError
 
     name = _DATUMS.get(datum, datum)
-    if name.startswith(("D_", "GCS_")):  # as Esri spells it
+    if name.startswith(("D_", "GCS_")):  # Esri's spelling
         name = name.partition("_")[2].replace("_", " ")
-    # PROJ takes files and whole pipelines, too; a header names a datum.
+    # PROJ would also accept files and whole pipelines, but a header only names a datum.
     if not re.fullmatch(r"[\w ()-]+", name):
         raise CRSError(name)
     system = CRS.from_user_input(name)
@@ -160,18 +160,18 @@ def _geographic(datum: str) -> "CRS":
 
 MAP_INFO, SYSTEM, PROJECTION = "map info", "coordinate system string", "projection info"
 FIELDS = (MAP_INFO, SYSTEM, PROJECTION)
-"""The fields of an ENVI header that say where the image lies."""
+"""Fields of an ENVI header with the place of the image on earth."""
 
-# The share of a pixel's size by which the two sides of a turned pixel may differ: rounding only.
+# Largest relative difference between the sides of a rotated pixel, which allows only rounding.
 _TOLERANCE = 1e-9
 
 
 def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
-    """The fields of an ENVI header that mean *georeference*.
+    """*georeference* as fields of an ENVI header.
 
     Returns
     -------
-    The fields, and a sentence for everything that they cannot hold.
+    The fields, and a sentence for each fact that they cannot hold.
     """
     lost = []
     system = system_of(georeference)
@@ -191,7 +191,7 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
         )
         return {}, lost
     x, y, width, height, *rotation = placed
-    # ENVI counts pixels from 1: the coordinates belong to the outer corner of the first pixel.
+    # ENVI counts pixels from 1, and the coordinates refer to the outer corner of the first pixel.
     texts = [system.kind, "1", "1", *map(repr, (x, y, width, height)), *system.place]
     texts += [f"rotation={angle!r}" for angle in rotation]
     fields = {MAP_INFO: "{" + ", ".join(texts) + "}"}
@@ -203,7 +203,7 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
 def in_envi(cube: SpectralCube) -> SpectralCube:
     """*cube* with ENVI header fields for its georeference.
 
-    The cube's history lists the facts that these fields cannot hold (see `with_losses`).
+    The history of the cube lists the facts that these fields cannot hold (see `with_losses`).
     """
     georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
     if georeference is None:
@@ -216,11 +216,11 @@ def in_envi(cube: SpectralCube) -> SpectralCube:
 def read_from_envi(
     fields: Mapping[str, Any], *, is_sealed: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
-    """The *fields* of a header with one georeference, in the words of GeoTIFF, and doubts.
+    """The *fields* of a header with a single georeference, in GeoTIFF's terms, and doubts.
 
-    It is our own text where the header is as we wrote it, else ENVI's: another program that cut or
-    moved the image changes `map info`, and copies our text as it was. A `map info` that makes no
-    sense stays text. Where its coordinate system is not known, the transform is kept.
+    Our own text counts in an unchanged header of ours, else `map info`: a program that cuts or
+    moves the image changes `map info` but copies our text unchanged. A `map info` that makes no
+    sense stays text. If its coordinate system is unknown, the transform is kept.
     """
     if is_sealed and FIELD in fields:
         return without(fields, FIELDS), []
@@ -248,25 +248,25 @@ def read_from_envi(
 
 
 def with_losses(cube: SpectralCube, lost: Sequence[str]) -> SpectralCube:
-    """*cube* whose history says which part of its georeference is *lost* in the saved file.
+    """*cube*, with the parts of its georeference that are *lost* in the file noted in its history.
 
-    Saving it warns as well.
+    Also issues the notes as warnings.
     """
     if not lost:
         return cube
     for sentence in lost:
         warnings.warn(sentence, stacklevel=2)
     former = cube.provenance.assumptions
-    # A cube that is saved twice says it once.
+    # A cube that is saved twice gets each note once.
     new = [sentence for sentence in lost if sentence not in former]
     provenance = replace(cube.provenance, assumptions=(*former, *new))
     return replace(cube, provenance=provenance)
 
 
 def _transform(items: Sequence[str]) -> Transform | None:
-    """The transform that the items of `map info` give; None if they make no sense.
+    """The transform in the items of `map info`; None if they make no sense.
 
-    They give the coordinates of one pixel, counted from 1 at its outer corner.
+    The items give the coordinates of the outer corner of one pixel, which is counted from 1.
     """
     values = [number(item) for item in items[1:7]]
     if len(values) < 6 or not all(map(math.isfinite, values)) or 0 in values[4:]:
@@ -277,7 +277,7 @@ def _transform(items: Sequence[str]) -> Transform | None:
     degrees = degrees if math.isfinite(degrees) else 0.0
     cosine, sine = math.cos(math.radians(degrees)), -math.sin(math.radians(degrees))
     a, b, d, e = cosine * width, -sine * width, -sine * height, -cosine * height
-    # As GDAL reads 180 degrees: an image whose first row is the southernmost, and not mirrored.
+    # GDAL reads 180 degrees as an image with its southernmost row first, not mirrored.
     if abs(degrees) == 180:
         a, b, d, e = width, 0.0, 0.0, height
     c = x - a * (column - 1) - b * (row - 1)
@@ -286,9 +286,9 @@ def _transform(items: Sequence[str]) -> Transform | None:
 
 
 def _placed(transform: Transform | None) -> tuple[float, ...] | None:
-    """x and y of the first corner, the size of a pixel, and a rotation where there is one.
+    """x and y of the first corner, the pixel sizes and, if needed, a rotation.
 
-    None if `map info` cannot say it.
+    None if `map info` cannot express the transform.
     """
     if transform is None:
         return None

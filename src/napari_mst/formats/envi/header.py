@@ -1,14 +1,14 @@
-"""The text header of an ENVI raster, read strictly in linear time; and where the two files are.
+"""The text header of an ENVI raster, parsed strictly in linear time; and how to find both files.
 
-Specification: NV5 Geospatial, "ENVI Header Files". Values in braces may span lines; a line whose
-first character is `;` is a comment.
+Specification: NV5 Geospatial, "ENVI Header Files". Values in braces may span lines; a line that
+starts with `;` is a comment.
 
-Our own headers say `napari mst encoding = percent`: their text values are percent-encoded ASCII.
-They end in a seal, a checksum of the text before it. Where another program copied or edited the
+Our own headers contain `napari mst encoding = percent`: their text values are percent-encoded
+ASCII. They end in a seal, a checksum of the text before it. If another program copied or edited the
 text, or it was damaged, the seal is broken: the checksum of the data no longer counts, and the
-reader is warned. `raster` writes headers.
+reader warns. `raster` writes headers.
 
-Nothing inside a header names its data file, so each is found by the name of the other, in any case:
+A header does not name its data file, so each file is found by the name of the other, ignoring case:
 `name.hdr` or `name.dat.hdr` beside `name.dat`.
 """
 
@@ -28,9 +28,9 @@ from napari_mst.cube.curves import decoded
 
 MAX_BYTES = 16 * 2**20
 OWN = "napari mst "
-"""The beginning of the keys that are ours."""
+"""Prefix of our own keys."""
 SEAL = f"{OWN}header crc32 = "
-# The codes of IDL; 7, 8, 10 and 11 are strings, structures, pointers and objects there.
+# IDL's type codes; 7, 8, 10 and 11 are strings, structures, pointers and objects.
 TYPES = {
     1: "u1",
     2: "i2",
@@ -45,7 +45,7 @@ TYPES = {
     15: "u8",
 }
 AXES = {"bsq": (0, 1, 2), "bil": (1, 0, 2), "bip": (2, 0, 1)}
-"""The places of bands, rows and columns among the axes of each interleave as stored."""
+"""Positions of bands, rows and columns among the stored axes of each interleave."""
 _REQUIRED = ("samples", "lines", "bands", "data type", "interleave")
 STRUCTURE = {
     *_REQUIRED,
@@ -59,14 +59,14 @@ STRUCTURE = {
     "major frame offsets",
     "minor frame offsets",
 }
-"""The fields that say how the numbers lie, rather than what they are."""
+"""Fields about the layout of the numbers rather than their meaning."""
 
 
 @dataclass(frozen=True)
 class DataLayout:
     """The layout of the numbers in the data file.
 
-    *dtype* has its byte order; *offset* bytes come before the first number.
+    *dtype* includes the byte order; *offset* bytes precede the first number.
     """
 
     bands: int
@@ -78,18 +78,18 @@ class DataLayout:
 
     @property
     def count(self) -> int:
-        """The count of numbers in the file."""
+        """Count of numbers in the file."""
         return self.bands * self.rows * self.columns
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of the numbers alone."""
+        """Bytes of the numbers, without the offset."""
         return self.count * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
 class Header:
-    """The fields of one header.
+    """The fields of a header.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Header:
     fields
         Keys in lower case with single spaces; values as written, braces included.
     is_sealed
-        True if the text is to the letter what we wrote.
+        True if the text is exactly what we wrote.
     """
 
     name: str
@@ -121,28 +121,28 @@ class Header:
 
     @property
     def is_ours(self) -> bool:
-        """True if we wrote the header, or the header that it was made from."""
+        """True if we wrote the header, or the header that it was derived from."""
         return any(key.startswith(OWN) for key in self.fields)
 
     @property
     def unit_word(self) -> str:
-        """The file's own word for the unit of its wavelengths; empty if there is none."""
+        """The file's own word for the unit of its wavelengths; empty if missing."""
         return self.text("wavelength units") or self.text("wavelength unit")
 
     def error(self, expected: str, got: str, advice: str = "Correct the header.") -> CubeFileError:
-        """The error to raise about this header."""
+        """The error about this header."""
         return mismatch(self.name, expected, got, advice)
 
     def text(self, key: str) -> str:
-        """The value of *key* without braces; empty if there is none."""
+        """The value of *key* without braces; empty if missing."""
         return self._decoded(_inner(self.fields.get(key, "")))
 
     def items(self, key: str, count: int = 0) -> list[str]:
-        """The items of *key* between commas, decoded.
+        """The decoded items of *key*, which are separated by commas.
 
-        A comma after the last item is allowed, and gives one empty item more. Where items hold
-        commas themselves, the spaces of `spectral` or the ends of lines part them, if that makes
-        *count* items.
+        A comma after the last item is allowed and adds an empty item. If items contain commas, they
+        are split at the ends of lines, or at commas between spaces as `spectral` writes them,
+        provided that this gives *count* items.
         """
         inner = _inner(self.fields.get(key, ""))
         if not inner:
@@ -152,7 +152,7 @@ class Header:
         return [self._decoded(item.strip()) for item in parts]
 
     def numbers(self, key: str) -> list[str]:
-        """The items of *key* between commas or spaces, as text."""
+        """The items of *key* as text, separated by commas or spaces."""
         inner = _inner(self.fields.get(key, "")).strip(", \t\n")
         return re.split(r"[,\s]+", inner) if inner else []
 
@@ -160,7 +160,7 @@ class Header:
         """The whole number at *key*. Raises `CubeFileError`."""
         # A comment may follow a number.
         text = self.fields.get(key, default).partition(";")[0].strip()
-        # 18 digits fit into the 64 bits that the sizes of files have.
+        # 18 digits fit into the 64 bits of a file size.
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
             raise self.error(f"a whole number for '{key}'", repr(shown(text, 30)))
         if int(text) not in allowed:
@@ -169,7 +169,7 @@ class Header:
         return int(text)
 
     def other_fields(self) -> dict[str, str]:
-        """The fields that neither say how the numbers lie nor are ours, as text with braces."""
+        """The fields that are neither about the layout nor ours, as text with braces."""
         return {
             self._decoded(key): self._decoded(value.replace("\n", " "))
             for key, value in self.fields.items()
@@ -179,7 +179,7 @@ class Header:
     def layout(self, kinds: Sequence[str] = ("", "ENVI", "ENVI Standard")) -> DataLayout:
         """The layout of the numbers in a file of one of these *kinds*.
 
-        Raises `CubeFileError`, naming the field, on anything missing or unsupported.
+        Raises `CubeFileError` with the name of the field if anything is missing or unsupported.
         """
         missing = [key for key in _REQUIRED if key not in self.fields]
         if missing:
@@ -189,7 +189,7 @@ class Header:
         if kind.lower() not in [each.lower() for each in kinds]:
             advice = "Open or export another kind of file."
             raise self.error(f"file type '{kinds[-1]}'", repr(shown(kind, 40)), advice)
-        # Frame offsets are bytes between the lines or bands, which a flat file does not have.
+        # Frame offsets are bytes between lines or bands, which a flat file does not have.
         for key in ("major frame offsets", "minor frame offsets"):
             if any(item.strip("0") for item in self.numbers(key)):
                 raise self.error(f"no {key}", shown(self.text(key), 30), "Export it without them.")
@@ -208,12 +208,12 @@ class Header:
         return DataLayout(bands, rows, columns, dtype, interleave, offset)
 
     def _decoded(self, text: str) -> str:
-        # In the headers of others a percent sign is a percent sign.
+        # In other programs' headers, a percent sign is just a percent sign.
         return unquote(text) if f"{OWN}encoding" in self.fields else text
 
 
 def provenance(header: Header) -> Provenance:
-    """The history of a cube that we wrote; empty for the files of others.
+    """The history of a cube that we wrote; empty for files from other programs.
 
     Raises `CubeFileError`.
     """
@@ -233,14 +233,14 @@ def _fields(lines: Iterable[str], name: str) -> dict[str, str]:
         if line.startswith(";"):
             continue
         if parts:
-            # A new list inside a list: the brace before it was never closed.
+            # A new field inside a list: the brace before it was never closed.
             if re.match(r"[^={}]+=\s*\{", line):
                 break
             parts.append(line.strip())
         else:
             before, equals, value = line.partition("=")
             key = " ".join(before.lower().split())
-            # Lines without a key, and comments that are indented, say nothing.
+            # Lines without a key and indented comments are skipped.
             if not equals or not key or key.startswith(";"):
                 continue
             parts = [value.strip()]
@@ -254,7 +254,7 @@ def _fields(lines: Iterable[str], name: str) -> dict[str, str]:
 
 
 def _add(fields: dict[str, str], key: str, value: str, name: str) -> None:
-    """Add a field. One that occurs twice may do so with the same value only."""
+    """Add a field. A repeated field must have the same value."""
     if value.startswith("{"):
         value = value.partition("}")[0] + "}"
     if fields.setdefault(key, value) != value:
@@ -280,18 +280,18 @@ DATA_SUFFIXES = (
     ".envi",
     ".data",
 )
-"""Suffixes of the data files of ENVI rasters; the first means no suffix."""
+"""Suffixes of ENVI data files; the first means no suffix."""
 
 
 def targets(path: Path) -> tuple[Path, Path]:
-    """The data file and the header that saving to *path* writes; the header is the one to open."""
+    """The data file and the header written for *path*; the header is the file to open."""
     return path.with_suffix(".img"), path.with_suffix(".hdr")
 
 
 def header_of(path: Path) -> Path | None:
     """The header at or beside *path*, or None.
 
-    *path* itself if it is a header by name; else `name.ext.hdr`, else `name.hdr`.
+    *path* itself if it has the suffix of a header; else `name.ext.hdr`, else `name.hdr`.
     """
     if path.suffix.lower() == ".hdr":
         return path if path.is_file() else None
@@ -303,7 +303,7 @@ def header_of(path: Path) -> Path | None:
 
 
 def first_named(folder: Path, names: Sequence[str]) -> Path | None:
-    """The file in *folder* with the first of these *names* that occurs, in any case; or None."""
+    """The file in *folder* with the first of *names* that exists, ignoring case; or None."""
     order = [name.casefold() for name in names]
     entries = [
         entry for entry in folder.iterdir() if entry.name.casefold() in order and entry.is_file()
@@ -314,8 +314,7 @@ def first_named(folder: Path, names: Sequence[str]) -> Path | None:
 def header_bytes(path: Path) -> bytes:
     """The bytes of the header at *path*, at most one more than a header may have.
 
-    That one byte makes `Header.parse` refuse a file that is too large to be a header, without
-    reading all of it.
+    The extra byte makes `Header.parse` refuse a file that is too large, without reading all of it.
     """
     with path.open("rb") as file:
         return file.read(MAX_BYTES + 1)
@@ -324,15 +323,15 @@ def header_bytes(path: Path) -> bytes:
 def data_of(header: Header, path: Path, layout: DataLayout) -> Path:
     """The one data file of the header at *path*.
 
-    The file that we wrote with it, else the only one of the right size, else the only one with a
-    usual suffix. Raises `CubeFileError` if there is no data file, or more than one.
+    It is the file that we wrote with the header, else the only file of the right size, else the
+    only file with a usual suffix. Raises `CubeFileError` if there is none, or more than one.
     """
     beside = [entry for entry in path.parent.iterdir() if _may_be_data(entry, path)]
     size = layout.offset + layout.data_bytes
     exact = [entry for entry in beside if entry.stat().st_size == size]
-    # A header that is as we wrote it belongs to the file that was saved with it.
+    # An unchanged header of ours belongs to the file that was saved with it.
     ours = [entry for entry in exact if header.is_sealed and entry.suffix == ".img"]
-    # Data that were cut off fit no size; a usual suffix still identifies them.
+    # Truncated data have no right size, but a usual suffix still identifies them.
     likely = [
         entry for entry in beside if entry.name.removeprefix(path.stem).lower() in DATA_SUFFIXES
     ]
@@ -346,11 +345,11 @@ def data_of(header: Header, path: Path, layout: DataLayout) -> Path:
 
 
 def _may_be_data(entry: Path, header: Path) -> bool:
-    """True if *entry* is named like the *header*, and no other header is nearer to it."""
+    """True if *entry* is named like *header*, and has no header of its own."""
     stem = header.stem.casefold()
     name = entry.name.casefold()
     is_named = name == stem or name.startswith(f"{stem}.")
-    # GDAL writes `name.aux.xml`, with statistics, beside the files that it reads.
+    # GDAL writes `name.aux.xml` with statistics beside the files that it reads.
     is_other_kind = entry.suffix.lower() in (".hdr", ".xml")
     if not is_named or is_other_kind or not entry.is_file():
         return False

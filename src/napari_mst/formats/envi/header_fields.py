@@ -1,4 +1,4 @@
-"""The fields of an ENVI header about bands and numbers: widths, names, bad bands, gaps, scaling.
+"""ENVI header fields about bands and numbers: widths, names, bad bands, fill value, scaling.
 
 Letters: B bands, H rows, W columns.
 """
@@ -23,22 +23,22 @@ def described(
     *,
     scale: bool = True,
 ) -> tuple[Numbers, dict[str, Any], str, list[str]]:
-    """The numbers and the descriptive fields that *header* means by the *stored* (B, H, W) numbers.
+    """The physical numbers of *stored* (B, H, W) and the descriptive fields, by *header*.
 
-    `fwhm` is in the unit that the wavelengths get. `default bands` count from 1, as in the file.
-    Fields that have no meaning here stay text, as written.
+    `fwhm` gets the unit of the wavelengths. `default bands` count from 1, as in the file. Fields
+    without a meaning here stay text, as written.
 
     Parameters
     ----------
     others
-        Fields from elsewhere, which count where the header has none.
+        Fields from elsewhere, for those that the header lacks.
     scale
-        Give complex numbers by their magnitude, and apply the scaling that the header asks for.
+        Replace complex numbers by their magnitude, and apply the scaling in the header.
 
     Returns
     -------
-    The numbers, the fields that then hold, the quantity that a reflectance scale factor implies,
-    and warnings.
+    The numbers, the fields that then apply, the quantity implied by a reflectance scale factor, and
+    warnings.
     """
     fields, warnings = _fields(header, len(stored))
     fields = {**(others or {}), **fields}
@@ -51,7 +51,7 @@ def described(
 def scaled_by(
     header: Header, stored: Numbers, fields: Mapping[str, Any]
 ) -> tuple[Numbers, dict[str, Any], str, list[str]]:
-    """The physical numbers of the *stored* (B, H, W) ones, by *header*: see `described`."""
+    """The physical numbers of *stored* (B, H, W), by *header*; see `described`."""
     stored, doubts = magnitude(stored)
     scaling: dict[str, Any] = {key: header.numbers(key) for key in SCALING if key in header.fields}
     if FACTOR in scaling:
@@ -63,7 +63,7 @@ def scaled_by(
 
 
 def _fields(header: Header, bands: int) -> tuple[dict[str, Any], list[str]]:
-    """The descriptive fields of *header*, and warnings about those left out."""
+    """The descriptive fields of *header*, and warnings about fields left out."""
     fields: dict[str, Any] = dict(header.other_fields())
     power = power_of(header.unit_word) or 0
     widths = [in_power(text, power) for text in header.numbers("fwhm")]
@@ -90,10 +90,10 @@ def _fields(header: Header, bands: int) -> tuple[dict[str, Any], list[str]]:
 
 
 def _one_per_band(values: Sequence[Any] | None, bands: int) -> tuple[Any, ...] | None:
-    """*values* if there is one for each band and none is NaN; else None."""
+    """*values* if there is one per band and none is NaN; else None."""
     if values is None:
         return None
-    # A comma after the last item gives one empty item more.
+    # A comma after the last item adds an empty item.
     if len(values) == bands + 1 and values[-1] == "":
         values = values[:-1]
     is_good = len(values) == bands and all(value == value for value in values)
@@ -101,13 +101,13 @@ def _one_per_band(values: Sequence[Any] | None, bands: int) -> tuple[Any, ...] |
 
 
 def _integers(header: Header, key: str, allowed: range) -> tuple[int, ...] | None:
-    """The whole numbers of a field; None if one is not *allowed*."""
+    """The whole numbers in a field; None if one of them is not *allowed*."""
     values = [number(text) for text in header.numbers(key)]
     return tuple(map(int, values)) if all(value in allowed for value in values) else None
 
 
 def _scalar(header: Header, key: str) -> float | None:
-    """The one number of a field, which may be NaN; None if it is something else."""
+    """The single number in a field, perhaps NaN; None for anything else."""
     text = header.text(key)
     value = number(text)
     is_told = not math.isnan(value) or text.strip().lower() == "nan"

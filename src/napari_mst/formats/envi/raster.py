@@ -1,7 +1,7 @@
 """ENVI rasters: reading every data type, byte order and interleave; writing BSQ, little-endian.
 
-The data file is a flat run of numbers; a large one is read on demand. No value of a cube can break
-a header that is written; `header` says how they are encoded and sealed.
+The data file is a flat run of numbers; a large file is read on demand. No value of a cube can break
+a header that we write; `header` describes how values are encoded and sealed.
 
 Letters: B bands, H rows, W columns.
 """
@@ -55,7 +55,7 @@ def is_envi(path: Path) -> bool:
         return False
     with header.open("rb") as file:
         head = file.read(16)
-    # Headers in UTF-16 or with a byte order mark are ENVI's too: `Header.parse` says what is wrong.
+    # Headers in UTF-16 or with a byte order mark count too: `Header.parse` explains the problem.
     return head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe").startswith(b"ENVI")
 
 
@@ -65,11 +65,11 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
     Parameters
     ----------
     scale
-        Apply gains, offsets and the reflectance scale factor, once: float (B, H, W) with NaN for
-        ignored values. False keeps the numbers as stored.
+        Apply gains, offsets and the reflectance scale factor once, which gives float (B, H, W) with
+        NaN for the fill value. False keeps the numbers as stored.
     verify
-        Compare the data with the checksum in a header that is as we wrote it; by default
-        unless they are `Lazy`.
+        Compare the data with the checksum in an unchanged header of ours; by default unless they
+        are `Lazy`.
 
     Returns
     -------
@@ -103,14 +103,14 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
 def steadily(
     path: Path, targets: tuple[Path, Path], read: Callable[[Header, Path], Contents]
 ) -> Contents:
-    """Returns the result of *read* for the header at or beside *path* and its file.
+    """The result of *read* for the header at or beside *path*, and the path of that header.
 
     A save renames the data and the header, its *targets*, one after the other. If the header is the
-    same before and after, the data that were read in between belong to it. Raises `CubeFileError`.
+    same before and after *read*, the data read in between belong to it. Raises `CubeFileError`.
     """
 
     def now() -> tuple[Path, bytes] | None:
-        """The header and its bytes; None if a save is just replacing it."""
+        """The header and its bytes; None while a save replaces it."""
         header = header_of(path)
         if header is None and atomic_save.is_interrupted(targets):
             with held(*targets):
@@ -137,20 +137,20 @@ def steadily(
 def load(
     header: Header, path: Path, layout: DataLayout, verify: bool | None
 ) -> tuple[Array, list[str]]:
-    """The (B, H, W) numbers of the data file at *path* as stored, and warnings.
+    """The stored numbers (B, H, W) of the data file at *path*, and warnings.
 
     The numbers are in native byte order: in memory and contiguous, or `Lazy`.
 
     Parameters
     ----------
     verify
-        Compare them with the checksum in a header that is as we wrote it; None does so where they
-        are in memory.
+        Compare them with the checksum in an unchanged header of ours; None does so for numbers in
+        memory.
 
     Raises
     ------
     CubeFileError
-        If the file is too short, damaged, or not what its header says.
+        If the file is too short, damaged, or does not fit its header.
     """
     needed = layout.offset + layout.data_bytes
     size = path.stat().st_size
@@ -159,14 +159,14 @@ def load(
     excess = size - needed
     flat = _numbers(path, layout)
     warnings = []
-    # Single bytes have no order.
+    # Single bytes have no byte order.
     if layout.dtype.itemsize > 1 and "byte order" not in header.fields:
         warnings.append("The header does not give the byte order; little-endian was assumed.")
     if excess:
         warnings.append(
             f"The data file is {excess} bytes longer than its header says; they are ignored."
         )
-    # A checksum counts only in a header that is as we wrote it.
+    # A checksum counts only in an unchanged header of ours.
     if header.is_ours and not header.is_sealed:
         warnings.append(CHANGED)
     elif header.is_sealed and (verify or (verify is None and not isinstance(flat, np.memmap))):
@@ -185,7 +185,7 @@ def _numbers(path: Path, layout: DataLayout) -> Array:
     if is_large(layout.data_bytes):
         return np.memmap(path, layout.dtype, "r", layout.offset, (layout.count,))
     flat = np.fromfile(path, layout.dtype, layout.count, offset=layout.offset)
-    # The size was compared before, so another program is changing the file at this moment.
+    # The size was right before, so another program is changing the file right now.
     if flat.size != layout.count:
         raise mismatch(path.name, f"{layout.count} numbers", str(flat.size), "Read it again.")
     return flat
@@ -215,7 +215,7 @@ def _header_text(cube: SpectralCube, dtype: DType, crc: str) -> str:
         fields["description"] = "{" + percent_encode(str(description)) + "}"
     fields |= layout_fields(layout, "ENVI Standard")
     fields |= axis_fields(cube.wavelengths, cube.unit)
-    # Programs show the default bands as red, green and blue: only where there are all three.
+    # Programs display the default bands as red, green and blue, so all three must be covered.
     low, high = cube.wavelengths.min(), cube.wavelengths.max()
     if cube.has_wavelengths and low <= 470 and high >= 620:
         nearest = [cube.nearest_band(nm) + 1 for nm in (640.0, 550.0, 460.0)]
@@ -226,7 +226,7 @@ def _header_text(cube: SpectralCube, dtype: DType, crc: str) -> str:
         is_reserved = safe in STRUCTURE or safe == "warnings" or safe.startswith(OWN)
         if safe and not is_reserved:
             fields.setdefault(safe, _value(value))
-    # The braces of the field replace the braces of the JSON object.
+    # The braces of the field replace those of the JSON object.
     history = percent_encode(cube.provenance.to_json()[1:-1])
     fields |= {
         f"{OWN}encoding": "percent",
@@ -237,7 +237,7 @@ def _header_text(cube: SpectralCube, dtype: DType, crc: str) -> str:
 
 
 def layout_fields(layout: DataLayout, kind: str) -> dict[str, object]:
-    """The fields of a header of this *kind* that say how the numbers lie in its data file."""
+    """The fields of a header of this *kind* that describe the layout of its data file."""
     native = layout.dtype.newbyteorder("=")
     return {
         "samples": layout.columns,
@@ -252,7 +252,7 @@ def layout_fields(layout: DataLayout, kind: str) -> dict[str, object]:
 
 
 def axis_fields(wavelengths: Doubles, unit: str) -> dict[str, object]:
-    """The fields of the spectral axis; none where the bands are only numbered."""
+    """The fields of the spectral axis; none if the bands are only numbered."""
     if unit == BAND_INDEX:
         return {}
     return {
@@ -262,18 +262,18 @@ def axis_fields(wavelengths: Doubles, unit: str) -> dict[str, object]:
 
 
 def sealed(fields: dict[str, object], crc: str) -> str:
-    """The text of a header: *fields* as they are, the checksum of the data, and the seal."""
+    """The text of a header: *fields* unchanged, the checksum of the data, and the seal."""
     pairs = fields | {f"{OWN}data crc32": crc}
     lines = [f"{key} = {value}" for key, value in pairs.items()]
     text = "\n".join(["ENVI", *lines, ""])
-    # The seal comes last, because it covers all text before it.
+    # The seal comes last because it covers all the text before it.
     return f"{text}{SEAL}{zlib.crc32(text.encode()):08x}\n"
 
 
 def braced(items: Iterable[str], width: int = 8) -> str:
-    """*items* in braces, *width* on a line.
+    """*items* in braces, *width* per line.
 
-    A continued line starts with a space, so that it is never read as a comment.
+    Continued lines start with a space, so that they are never read as comments.
     """
     texts = list(items)
     lines = [", ".join(texts[start : start + width]) for start in range(0, len(texts), width)]
@@ -281,7 +281,7 @@ def braced(items: Iterable[str], width: int = 8) -> str:
 
 
 def _value(value: object) -> str:
-    """*value* as the text of a field; text that has braces keeps them."""
+    """*value* as the text of a field; text in braces keeps its braces."""
     if isinstance(value, str) and value.startswith("{") and value.endswith("}"):
         return "{" + percent_encode(value[1:-1]) + "}"
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):

@@ -1,7 +1,7 @@
 """ENVI spectral libraries: rows of numbers in a `.sli` file, and its text header beside it.
 
 Specification: NV5 Geospatial, "ENVI Header Files": `samples` are the bands, `lines` the spectra. We
-write `name.sli` and `name.sli.hdr`, since a cube called `name` has `name.hdr`.
+write `name.sli` and `name.sli.hdr`, because `name.hdr` would be the header of a cube called `name`.
 Letters: B bands; n spectra.
 """
 
@@ -42,10 +42,10 @@ def targets(path: Path) -> tuple[Path, Path]:
 
 
 def read_library(path: Path) -> Curves:
-    """The curves of the library at *path*, its data or its header. Raises `CubeFileError`."""
+    """The curves of the library whose data or header is *path*. Raises `CubeFileError`."""
 
     def read(header: Header, header_path: Path) -> Curves:
-        # hylite's libraries (.lib) are rasters with a spectrum a pixel, and names of the pixels.
+        # hylite's libraries (.lib) are rasters with a spectrum and a name per pixel.
         is_raster = _SAMPLES in header.fields
         layout = header.layout() if is_raster else header.layout((KIND,))
         if layout.bands != 1 and not is_raster:
@@ -75,9 +75,9 @@ def read_library(path: Path) -> Curves:
 
 
 def _records(header: Header, count: int) -> tuple[list[dict[str, str]], list[str]]:
-    """Read the facts about each of *count* spectra from the *header*; at least its name.
+    """The facts about each of *count* spectra in *header*, at least a name; and notes.
 
-    A note says if names are missing.
+    A note reports missing names.
     """
     try:
         records = json.loads(header.text(f"{OWN}spectra") or "[]")
@@ -86,12 +86,12 @@ def _records(header: Header, count: int) -> tuple[list[dict[str, str]], list[str
     is_one_each = isinstance(records, list) and len(records) == count
     if is_one_each and all(isinstance(record, dict) for record in records):
         return [{key: str(value) for key, value in record.items()} for record in records], []
-    # Another program wrote the library, or changed it: only the names are sure.
+    # Another program wrote or changed the library, so only the names are reliable.
     names, notes = (
         header.items("spectra names", count) or header.items(_SAMPLES, count),
         list[str](),
     )
-    # Names that are too many or too few are of other spectra.
+    # A wrong number of names belongs to other spectra.
     if len(names) != count:
         given = f"The header gives {len(names)} names for {count} spectra; they are numbered."
         notes = [given] if names else []
@@ -102,7 +102,7 @@ def _records(header: Header, count: int) -> tuple[list[dict[str, str]], list[str
 def write_library(path: Path, library: Curves, *, overwrite: bool = False) -> Path:
     """Save *library* and return the data file.
 
-    The numbers are float32 where that holds every value, else float64.
+    The numbers are float32 if that holds every value, else float64.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def write_library(path: Path, library: Curves, *, overwrite: bool = False) -> Pa
 
 
 def _stored(values: Floats) -> Floats:
-    # A number beyond float32 becomes infinity, which is then seen to be another one.
+    # A number beyond float32 becomes infinity, which the comparison then detects.
     with np.errstate(over="ignore"):
         single = values.astype("<f4")
     is_exact = np.array_equal(single, values, equal_nan=True)
@@ -134,7 +134,7 @@ def _header_text(library: Curves, values: Floats) -> str:
     rows, columns = values.shape
     layout = DataLayout(bands=1, rows=rows, columns=columns, dtype=values.dtype)
     names = (percent_encode(title_of(record), ",") for record in library.records)
-    # Missing facts are empty fields.
+    # Empty fields are missing facts.
     records = [{key: text for key, text in record.items() if text} for record in library.records]
     fields = {
         **layout_fields(layout, KIND),

@@ -1,7 +1,7 @@
-"""MAT-files: read in a separate process, written as the published MST++ toolbox does.
+"""MAT-files: read in a separate process, written like those of the published MST++ toolbox.
 
-The libraries that read them crash on damaged ones. `answer` runs in that process. It gives a
-description of the cube and, where that has no `offset`, the numbers band by band.
+The reading libraries crash on damaged files, so `answer` runs in the separate process. It returns a
+description of the cube and, unless that has an `offset`, the numbers band by band.
 Letters: B bands, H rows, W columns.
 """
 
@@ -69,7 +69,7 @@ _LEVEL_5_MARKS = (b"\0\1IM", b"\1\0MI", b"\0\2IM", b"\2\0MI")
 
 
 def is_matlab(path: Path) -> bool:
-    """True if *path* begins as a MAT-file of version 5 to 7.3, or is an HDF5 file called `.mat`."""
+    """True if *path* begins as a MAT-file of version 5 to 7.3, or is an HDF5 file named `.mat`."""
     with path.open("rb") as file:
         head = file.read(128)
     if head[124:128] in _LEVEL_5_MARKS:
@@ -86,13 +86,13 @@ def read_matlab(
 ) -> SpectralCube:
     """The cube in the MAT-file at *path*, with rows and columns as MATLAB shows them.
 
-    A *variable* in a structure is `group/name`, and *band_axis* counts as MATLAB does.
+    A *variable* in a structure is `group/name`, and *band_axis* counts MATLAB's axes.
 
     Raises
     ------
     CubeFileError
-        If the file is damaged, even where that crashes its reader or never ends; if it is too
-        large when decompressed, or has no array, or several, that may be the cube.
+        If the file is damaged, even if its reader crashes or never ends; if it is too large when
+        decompressed; or if none or several of its arrays may be the cube.
     """
     facts, data = stored_cube(path, "a MAT-file", answers)
     if SEAL in facts:
@@ -103,7 +103,7 @@ def read_matlab(
 
 
 def foreign_cube(facts: Mapping[str, Any], data: Numbers, *, scale: bool) -> SpectralCube:
-    """The cube of another program, from the fields of a `FoundCube` and its stored *data*."""
+    """The cube of another program, from the fields of a `FoundCube` and the stored *data*."""
     data, fields, quantity, doubts = physical(
         data, facts["attributes"], with_tuples(facts["fields"]), name=facts["name"], scale=scale
     )
@@ -113,9 +113,9 @@ def foreign_cube(facts: Mapping[str, Any], data: Numbers, *, scale: bool) -> Spe
 
 
 def stored_cube(path: Path, kind: str, answers: Answers) -> tuple[dict[str, Any], Numbers]:
-    """The facts that `answer` finds in another process, and the (B, H, W) numbers as stored.
+    """The facts from `answer`, which runs in another process, and the stored numbers (B, H, W).
 
-    *kind* names the kind of file, for the error about a file that crashes the process.
+    *kind* names the kind of file in the error about a file that crashes the process.
     """
     options = [answers, free_host_memory(), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, kind)
@@ -129,21 +129,21 @@ def stored_cube(path: Path, kind: str, answers: Answers) -> tuple[dict[str, Any]
     return facts, numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
 
 
-# How libraries say that they got no memory, where they raise other types than `MemoryError`.
+# Messages about missing memory in errors other than `MemoryError`.
 _NO_MEMORY = re.compile(
     "(?i)unable to allocate|memory allocation failed|cannot allocate memory|out of memory"
 )
 
 
 def answer(path: Path, answers: Sequence[Any], limit: int, lazy: int) -> SandboxAnswer:
-    """The description of the cube at *path*, and its planes; none if the parent can map them.
+    """The description of the cube at *path*, and its planes, unless the parent can map them.
 
     Parameters
     ----------
     answers
         The values of `Answers`.
     limit, lazy
-        Bytes of numbers that may be read, and those that are read even where they can be mapped.
+        Most bytes of numbers that may be read, and most that are read even if they can be mapped.
     """
     try:
         arrays, texts = _opened(path)
@@ -159,7 +159,7 @@ def answer(path: Path, answers: Sequence[Any], limit: int, lazy: int) -> Sandbox
         cube = np.moveaxis(_numbers(array, limit), axis, 0)
     except NapariMstError:
         raise
-    # h5py and scipy let any type escape from a damaged file.
+    # h5py and scipy raise all kinds of errors about a damaged file.
     except Exception as error:
         raise _failure(path, error, limit) from error
     dtype = cube.dtype.newbyteorder("=")
@@ -171,8 +171,8 @@ def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, Any]]:
     """The arrays of numbers in the file at *path*, and our texts in it."""
     with path.open("rb") as file:
         head = file.read(USERBLOCK + len(HDF5_MARK))
-    # MATLAB puts the HDF5 file after a header; other programs begin with it. A program that saves
-    # the variables of our files anew as version 5 leaves an outdated HDF5 file behind.
+    # MATLAB puts the HDF5 file after a header; other programs begin with it. Programs that rewrite
+    # the variables of our files as version 5 leave an outdated HDF5 file behind.
     is_old = head[124:128] == _LEVEL_5_MARKS[0] and not head.startswith(VERSION_5_HEADER)
     if HDF5_MARK in (head[: len(HDF5_MARK)], head[USERBLOCK:]) and not is_old:
         return hdf5_arrays(path, head)
@@ -185,11 +185,11 @@ def _description(
     texts: Mapping[str, Any],
     answers: Answers,
 ) -> tuple[dict[str, Any], StoredArray, int]:
-    """The description of the cube at *path*, with its array and the axis of its bands."""
+    """The description of the cube at *path*, its array and the axis of its bands."""
     name = cube_name(path.name, arrays, answers.variable)
     array = arrays[name]
     if name == "cube" and SEAL in texts:
-        # The seal covers `bands` too, so it is read although the record has the wavelengths.
+        # The seal covers `bands`, so it is read although the record has the wavelengths.
         bands = arrays.get("bands")
         values: list[float] = []
         if bands is not None and bands.nbytes <= SMALL_BYTES:
@@ -207,7 +207,7 @@ def _description(
 
 
 def _failure(path: Path, error: Exception, limit: int) -> Exception:
-    """The error to raise: the file is damaged, asks for too much, or memory is short."""
+    """The error for *error*: the file is damaged or declares too much, or memory is short."""
     is_refused = isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
     if not is_refused:
         fault = shown(str(error) or type(error).__name__, 80)
@@ -219,7 +219,7 @@ def _failure(path: Path, error: Exception, limit: int) -> Exception:
 
 
 def _check_size(path: Path, array: StoredArray) -> None:
-    """Refuse more numbers than the file can hold."""
+    """Refuse an array with more numbers than the file can hold."""
     most = max(SMALL_BYTES, array.stored_bytes * DEFLATE_RATIO)
     if array.nbytes > most:
         raise too_large(path.name, most, array.nbytes)
@@ -233,15 +233,15 @@ def _numbers(array: StoredArray, limit: int) -> Array:
 
 
 VERSION_5_BYTES = 2**31 - 2**16
-"""Larger cubes are saved as version 7.3 alone: version 5 has no larger arrays."""
+"""Larger cubes are saved only as version 7.3, since version 5 has no larger arrays."""
 _HOLE_BYTES = 4096
 
 
 def write_matlab(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube*: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
 
-    The file is one of version 7.3 (HDF5), as h5py and the published tools read it, and below 2 GB
-    one of version 5 as well, as scipy reads it. Both have the same numbers, at the same place.
+    The file is of version 7.3 (HDF5) for h5py and the published tools, and below 2 GB also of
+    version 5 for scipy. Both versions share the same numbers in the same place.
     """
     import h5py
 
@@ -261,16 +261,16 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, progress: Progres
 
         if wavelengths.size:
             add("bands", wavelengths, b"double")
-        # MATLAB has matrices only, and text as UTF-16, which it knows by these two attributes.
+        # MATLAB has only matrices, and recognises UTF-16 text by these two attributes.
         codes = np.frombuffer(record.encode("utf-16-le"), "<u2")[:, None]
         add(OWN, codes, b"char").attrs["MATLAB_int_decode"] = np.int32(2)
-    # Opened again, the library no longer puts few numbers into a block with the others.
+    # After reopening, the library no longer packs small data into a block with other data.
     aligned: dict[str, Any] = {"alignment_threshold": 1, "alignment_interval": 8}
     with hdf5_output(path, "r+b") as output, h5py.File(output, "r+", **aligned) as file:
-        # Zeros would be written first, only to be replaced.
+        # By default zeros would be written first, only to be replaced.
         stored = file.create_dataset("cube", (bands, width, height), dtype, fill_time="never")
         stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]][0])
-        # All that the library adds has its place before the numbers, which come last.
+        # Everything else gets its place before the numbers, which come last.
         stored.attrs[SEAL] = np.bytes_(seal_of(cube, dtype, "0" * 8, others))
         file["hole"] = np.zeros(_HOLE_BYTES, np.uint8)
         hole = file["hole"].id.get_offset()
@@ -284,7 +284,7 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, progress: Progres
         del file["hole"]
     is_small = cube.data.size * dtype.itemsize < VERSION_5_BYTES
     texts = {OWN: record} | ({"bands": wavelengths} if wavelengths.size else {})
-    # The library leaves the user block, which comes first in the file, to others.
+    # HDF5 leaves the user block at the start of the file to other uses.
     with path.open("r+b") as raw:
         size = raw.seek(0, os.SEEK_END)
         is_last = start == hole + _HOLE_BYTES and size == start + cube.data.size * dtype.itemsize
@@ -296,20 +296,20 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, progress: Progres
 
 
 def bands_description(wavelengths: Sequence[float]) -> Description:
-    """The description that other programs find in `bands`: *wavelengths* in nm, or none."""
+    """The description for other programs, in `bands`: *wavelengths* in nm, or none."""
     return Description([str(value) for value in wavelengths], "nm" if wavelengths else "")
 
 
 class HDF5Output(io.FileIO):
-    """A file that takes whatever HDF5 writes to it, and keeps the first error for `checked`.
+    """A file that accepts all writes of HDF5, and keeps the first error for `checked`.
 
-    HDF5 crashes where it cannot write while it closes a file.
+    HDF5 crashes if a write fails while it closes a file.
     """
 
     error: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write all of *data*, unless there is an error."""
+        """Write all of *data*; an error is kept."""
         rest = memoryview(data).cast("B")
         with self._kept():
             while rest:
@@ -317,7 +317,7 @@ class HDF5Output(io.FileIO):
         return len(data)
 
     def truncate(self, size: int | None = None) -> int:
-        """Give the file its *size*, unless there is an error."""
+        """Set the *size* of the file; an error is kept."""
         with self._kept():
             super().truncate(size)
         return size or 0
@@ -330,7 +330,7 @@ class HDF5Output(io.FileIO):
             self.error = self.error or error
 
     def checked(self, store: Callable[[Any, Any], object]) -> Callable[[Any, Any], None]:
-        """*store*, followed by the error that it left."""
+        """*store*, followed by `check`."""
 
         def stored(place: Any, block: Any) -> None:
             store(place, block)
@@ -339,14 +339,14 @@ class HDF5Output(io.FileIO):
         return stored
 
     def check(self) -> None:
-        """Raise the first error."""
+        """Raise the first error, if there is one."""
         if self.error is not None:
             raise self.error
 
 
 @contextmanager
 def hdf5_output(path: Path, mode: str = "w+b") -> Iterator[HDF5Output]:
-    """The file *path* for HDF5 to write; raises `OSError` at the end if that could not be."""
+    """The file *path* for HDF5 to write; raises `OSError` at the end if a write failed."""
     with HDF5Output(path, mode) as file:
         yield file
         file.check()

@@ -1,9 +1,9 @@
-"""The arrays that a MAT-file holds, before their numbers are read, and the errors about them.
+"""The arrays of a MAT-file before their numbers are read, and the errors about them.
 
-Files of version 7.3, and other HDF5 files, are read by h5py. It gives a fill value for everything
-that is not in the file, and follows links into other files: both are looked for here before any
-number is believed. Files of version 7 and before are read by scipy. Source: MathWorks, "MAT-File
-Level 5 File Format".
+Files of version 7.3, and other HDF5 files, are read by h5py. It returns a fill value for everything
+that is missing in the file, and follows links into other files, so both are checked here before any
+number is used. Files up to version 7 are read by scipy. Source: MathWorks, "MAT-File Level 5 File
+Format".
 """
 
 import io
@@ -28,16 +28,15 @@ from napari_mst.formats.numbers import too_large
 HDF5_MARK = b"\x89HDF\r\n\x1a\n"
 USERBLOCK = 512
 """Bytes before the HDF5 file in a MAT-file of version 7.3."""
-# The HDF5 attribute of `cube` that holds our seal. MATLAB does not copy attributes that it does not
-# know. Its length is fixed: for text of variable length the library looks in a heap, and in a
-# damaged one for ever.
+# The HDF5 attribute of `cube` with our seal. MATLAB does not copy unknown attributes. Its length is
+# fixed: the library keeps text of variable length in a heap, and searches a damaged heap forever.
 SEAL = "napari_mst_seal"
 WRITER = "_NCProperties"
-"""netCDF's attribute for the program that wrote a file; no program copies it."""
+"""netCDF attribute with the program that wrote a file; no program copies it."""
 ROOT = "root"
-"""The key of the attributes of an HDF5 file as a whole, beside our texts."""
+"""Key of the attributes of the whole HDF5 file, beside our texts."""
 TEXTS = "texts"
-"""The key of the short texts that are arrays of an HDF5 file, by words such as "map info"."""
+"""Key of short texts stored as arrays of an HDF5 file, by words such as "map info"."""
 CLASSES = {
     "u1": ("uint8", 9, 2),
     "i1": ("int8", 8, 1),
@@ -50,7 +49,7 @@ CLASSES = {
     "f4": ("single", 7, 7),
     "f8": ("double", 6, 9),
 }
-"""MATLAB's names of the types of numbers, and the codes of their arrays and their data."""
+"""MATLAB's names of number types, and the codes of their arrays and their data."""
 _TYPES = {name: np.dtype(kind) for kind, (name, *_) in CLASSES.items()} | {
     "logical": np.dtype("u1")
 }
@@ -64,20 +63,20 @@ _CHUNK_BYTES = 2**15
 # Text, no subsystem data, the version, and the byte order.
 VERSION_5_HEADER = b"MATLAB 5.0 MAT-file, Platform: napari-mst, and HDF5 7.3".ljust(116) + bytes(8)
 VERSION_5_HEADER += b"\0\1IM"
-"""The first bytes of a file of ours that is of both versions."""
+"""First bytes of a file of ours that is of both versions."""
 VERSION_73_HEADER = b"MATLAB 7.3 MAT-file, Platform: napari-mst, HDF5 schema 1.00 .".ljust(116)
 VERSION_73_HEADER += bytes(8) + b"\0\2IM"
 HDF5_PART = f"{OWN}_hdf5"
-"""The variable of version 5 that covers the HDF5 part of a file of ours."""
+"""Version-5 variable that covers the HDF5 part of a file of ours."""
 
 
 def add_version_5(
     file: Any, start: int, shape: tuple[int, ...], dtype: DType, others: Mapping[str, Any]
 ) -> None:
-    """Make the HDF5 *file*, which ends with `cube` from *start* on, a version 5 file too.
+    """Make the HDF5 *file*, which ends with `cube` at *start*, a version-5 file as well.
 
-    Before `cube` is room for its header. A variable of bytes covers the rest of the HDF5 file, and
-    the *others* are appended.
+    There is room before `cube` for its header. A variable of bytes covers the rest of the HDF5
+    file, and *others* are appended.
     """
     from scipy.io import savemat
 
@@ -96,7 +95,7 @@ def add_version_5(
 
 
 def _element(name: str, shape: tuple[int, ...], dtype: DType = _TYPES["uint8"]) -> bytes:
-    """The header of an array of version 5; its numbers follow ("MAT-File Level 5", 1-17)."""
+    """The header of a version-5 array, which precedes its numbers ("MAT-File Level 5", 1-17)."""
     _, array_code, data_code = CLASSES[dtype.str[1:]]
     nbytes = math.prod(shape) * dtype.itemsize
     sides = struct.pack(f"<II{len(shape)}i", 5, 4 * len(shape), *shape)
@@ -120,7 +119,7 @@ def version_5_arrays(path: Path) -> tuple[dict[str, StoredArray], dict[str, str]
             sides = tuple(int(side) for side in shape)
             arrays[name] = StoredArray(sides, _TYPES[kind], stored_bytes, read, is_matlab=True)
         elif kind == "struct":
-            # Its fields are known once it is read, whole.
+            # The fields of a struct are known only after reading all of it.
             sandbox.limit_memory(3 * stored_bytes + 4 * sandbox.ROOM_BYTES)
             arrays |= dict(_fields_of(name, _read(path, name), stored_bytes))
     found = loadmat(path, variable_names=[OWN])
@@ -135,9 +134,9 @@ def _read(path: Path, name: str) -> Array:
 
 
 def _fields_of(name: str, struct: Array, stored_bytes: int) -> Iterator[tuple[str, StoredArray]]:
-    """The arrays of numbers in a *struct* of MATLAB, and in those inside it, as `name/field`.
+    """The arrays of numbers in a MATLAB *struct* and in structs inside it, as `name/field`.
 
-    Texts of the struct, such as the unit of wavelengths, are attributes of its arrays.
+    Texts in the struct, such as the unit of wavelengths, become attributes of its arrays.
     """
     names = struct.dtype.names or ()
     values = {key: struct.flat[0][key] for key in names} if struct.size == 1 else {}
@@ -166,14 +165,14 @@ def _fields_of(name: str, struct: Array, stored_bytes: int) -> Iterator[tuple[st
 
 
 def _check(path: Path) -> None:
-    """Inflate every compressed element to its end, where zlib compares its checksum.
+    """Inflate every compressed element to its end, where zlib verifies its checksum.
 
-    scipy stops at the last number, before the checksum, and would return changed numbers. Raises
+    scipy stops at the last number, before the checksum, and would return damaged numbers. Raises
     `zlib.error` and `EOFError`.
     """
     with path.open("rb") as file:
         head = file.read(_HEADER_BYTES)
-        # A file of version 4 has a zero among its first four bytes, and no such elements.
+        # A version-4 file has a zero among its first four bytes, and no such elements.
         if 0 in head[:4]:
             return
         order: Literal["little", "big"] = "little" if head[-2:] == b"IM" else "big"
@@ -186,7 +185,7 @@ def _check(path: Path) -> None:
 
 
 def _inflate(file: Any, left: int) -> int:
-    """Inflate an element of *left* bytes, and return how many bytes of it remain after its end."""
+    """Inflate an element of *left* bytes; return the number of its bytes after the stream."""
     stream = zlib.decompressobj()
     while not stream.eof:
         part = file.read(min(left, _CHUNK_BYTES))
@@ -200,8 +199,8 @@ def _inflate(file: Any, left: int) -> int:
 def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[str, Any]]:
     """The arrays of numbers in the file at *path* by name, and our texts in it.
 
-    *head* are the first bytes of the file, which show if MATLAB wrote it: MATLAB stores the axes
-    reversed.
+    *head*, the first bytes of the file, shows whether MATLAB wrote it: MATLAB stores the axes in
+    reverse order.
     """
     import h5py
 
@@ -219,11 +218,11 @@ def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[s
         if item.shape == () and item.dtype.kind in "SO" and item.nbytes < _CHUNK_BYTES:
             word = name.rpartition("/")[2].replace("_", " ").lower()
             texts[word] = str(_text(item[()]))
-        # MATLAB keeps the contents of cells under `#refs#`, and text as numbers of class `char`.
+        # MATLAB stores the contents of cells under `#refs#`, and text as numbers of class `char`.
         is_internal = name.startswith("#") or item.attrs.get("MATLAB_class") == b"char"
-        # netCDF keeps a dimension that has no coordinate as an array that is never written.
+        # netCDF stores a dimension without a coordinate as an array that is never written.
         is_internal |= str(_text(item.attrs.get("NAME", ""))).startswith(_NO_VARIABLE)
-        # A grid mapping has attributes alone: its number may be a letter.
+        # A grid mapping has only attributes; its number may be a letter.
         is_number = item.dtype.kind in "biuf" or (item.dtype.kind == "S" and item.shape == ())
         if is_number and item.shape is not None and not is_internal:
             arrays[name] = _array(path, item, is_matlab)
@@ -235,22 +234,22 @@ def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[s
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 
 
-# The filters whose damage the library notices: deflate, shuffle, Fletcher's checksum and LZF.
-# Foreign decoders may crash on damaged data, so they run in a separate process.
+# Filters in which the library detects damage: deflate, shuffle, Fletcher's checksum and LZF. Other
+# decoders may crash on damaged data, so they run in a separate process.
 _SAFE = {1, 2, 3, 32000}
 
 
 def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
     def read() -> Array:
         if item.chunks:
-            # The library decompresses a whole chunk at a time, however large it says that it is.
+            # The library decompresses a whole chunk at a time, whatever size it declares.
             chunk = math.prod(item.chunks) * item.dtype.itemsize
             sandbox.limit_memory(3 * item.nbytes + chunk + sandbox.ROOM_BYTES)
         return item[()].T if is_matlab else item[()].reshape(shape)
 
     kept = range(item.ndim) if is_matlab else kept_axes(item.shape)
     shape = tuple(item.shape[at] for at in kept)
-    # Chunked numbers have no single place in the file; numbers beyond its end have none at all.
+    # Chunked numbers have no single offset, and numbers beyond the end of the file have none.
     offset: int | None = item.id.get_offset() if item.chunks is None else None
     plan = item.id.get_create_plist()
     filters = {plan.get_filter(at)[0] for at in range(plan.get_nfilters())}
@@ -272,7 +271,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
 
 
 def _axes(item: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The names of the axes of *item*, and what HyperSpy says about the one of the bands."""
+    """The names of the axes of *item*, and HyperSpy's attributes of the spectral axis."""
     groups = [item.parent.get(f"axis-{at}") for at in range(item.ndim)]
     if item.ndim == 3 and all(hasattr(group, "attrs") for group in groups):
         return hyperspy_axes([_attributes(group) for group in groups])
@@ -287,7 +286,7 @@ def _text(value: Any) -> Any:
 
 
 def _attributes(item: Any) -> dict[str, Any]:
-    """The attributes of *item* that are texts, numbers or a few numbers, in types of JSON."""
+    """The attributes of *item* that are texts, numbers or short lists, in JSON types."""
     found = {}
     for key, value in item.attrs.items():
         value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
@@ -300,12 +299,12 @@ def _attributes(item: Any) -> dict[str, Any]:
 
 
 def _texts(path: Path, file: Any) -> dict[str, Any]:
-    """Our record and its seal, where they are in the *file*, and its own attributes."""
+    """Our record and its seal, if *file* has them, and the attributes of the file."""
     texts: dict[str, Any] = {ROOT: _attributes(file)}
     if OWN in file:
         if file[OWN].nbytes > SMALL_BYTES:
             raise too_large(path.name, SMALL_BYTES, file[OWN].nbytes)
-        # MATLAB has text as UTF-16.
+        # MATLAB stores text as UTF-16.
         codes = np.ravel(file[OWN][()]).astype("<u2")
         texts[OWN] = codes.tobytes().decode("utf-16-le", "replace")
     if "cube" in file and SEAL in file["cube"].attrs:
@@ -314,7 +313,7 @@ def _texts(path: Path, file: Any) -> dict[str, Any]:
 
 
 def _check_links(path: Path, file: Any) -> None:
-    """Refuse a *file* that has links into other files: it could show any file of the user."""
+    """Refuse a *file* with links into other files, which could expose any file of the user."""
     from h5py import h5l
 
     def other(name: bytes, link: Any) -> bytes | None:
@@ -326,7 +325,7 @@ def _check_links(path: Path, file: Any) -> None:
 
 
 def _check_place(path: Path, name: str, item: Any) -> None:
-    """Refuse an array whose numbers lie in other files, by name or as a virtual dataset."""
+    """Refuse an array with numbers in other files, by external storage or as virtual dataset."""
     from h5py import h5d
 
     plan = item.id.get_create_plist()
@@ -340,13 +339,13 @@ def _elsewhere(path: Path, name: str) -> CubeFileError:
 
 
 def _table(item: Any) -> Array:
-    """Return place, size and filter mask of each chunk in the order of HDF5; 0 without one."""
+    """Offset, size and filter mask of each chunk in HDF5's order; 0 for a missing chunk."""
     grid = [math.ceil(side / step) for side, step in zip(item.shape, item.chunks, strict=True)]
     table = np.zeros((*grid, 3), np.int64)
 
     def put(chunk: Any) -> None:
         at = tuple(np.floor_divide(chunk.chunk_offset, item.chunks).tolist())
-        # A damaged index may have chunks beyond the array.
+        # A damaged index may list chunks outside the array.
         if np.less(at, grid).all():
             table[at] = chunk.byte_offset, chunk.size, chunk.filter_mask
 
@@ -355,7 +354,7 @@ def _table(item: Any) -> Array:
 
 
 def _check_stored(path: Path, item: Any) -> list[str]:
-    """Compare the stored chunks of a dataset with its shape, and warn about absent ones.
+    """Compare the stored chunks of a dataset with its shape, and warn about missing chunks.
 
     Raises `CubeFileError` if nothing was ever written, or the index of its chunks is damaged.
     """
@@ -378,13 +377,13 @@ def _check_stored(path: Path, item: Any) -> list[str]:
 
 
 def _is_whole(item: Any, table: Array) -> bool:
-    """True if each chunk in the *table* has a possible size, and shares no bytes with another."""
+    """True if no chunks in *table* overlap, and unfiltered chunks have the right size."""
     places = table[table[:, 0].argsort()]
     ends = places[:, 0] + places[:, 1]
     if (ends[:-1] > places[1:, 0]).any():
         return False
-    # A bit of the mask says that a filter was left out. A chunk that every filter skipped has
-    # exactly the bytes of its numbers.
+    # A bit of the mask marks a skipped filter. A chunk without any filter has exactly the bytes of
+    # its numbers.
     no_filter = 2 ** item.id.get_create_plist().get_nfilters() - 1
     is_plain = (table[:, 1] > 0) & (table[:, 2] & no_filter == no_filter)
     nbytes = math.prod(item.chunks) * item.dtype.itemsize

@@ -1,1 +1,1 @@
-"""TIFF stacks of bands, in the flavours of GDAL, ImageJ and OME."""
+"""TIFF stacks of bands in the flavours of GDAL, ImageJ and OME."""

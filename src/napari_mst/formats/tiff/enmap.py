@@ -1,4 +1,4 @@
-"""Products of EnMAP: a GeoTIFF, and an XML file beside it that describes its bands.
+"""EnMAP products: a GeoTIFF and an XML file beside it that describes its bands.
 
 Layout: DLR, EnMAP HSI Level 1B/Level 1C/Level 2A Product Specification, EN-PCV-ICD-2009-2.
 """
@@ -12,14 +12,14 @@ _IMAGE, _METADATA = "-SPECTRAL_IMAGE", "-METADATA.XML"
 
 
 def enmap_metadata(path: Path) -> Path | None:
-    """The XML file of the image at *path*, which is called like it; None for other images."""
+    """The XML file beside the image at *path*, named after it; None for other images."""
     scene, mark, _ = path.name.partition(_IMAGE)
     beside = path.with_name(f"{scene}{_METADATA}")
     return beside if mark and beside.is_file() else None
 
 
 def enmap_header(raw: bytes, name: str) -> Header:
-    """Translate the XML file *name* into the fields of an ENVI header."""
+    """The content *raw* of the XML file *name* as an ENVI header."""
     root = xml(raw.decode(errors="replace"))
     bands = root.findall("specific/bandCharacterisation/bandID")
 

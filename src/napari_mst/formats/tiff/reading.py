@@ -1,8 +1,7 @@
 """Reading TIFF stacks of bands, written by us, GDAL, ImageJ, OME and others.
 
-Files may be damaged: faults that tifffile raises, only logs or overlooks become one kind of error.
-An ENVI header beside a TIFF (`file type = TIFF`, or written by hand as for a raster) describes its
-bands and numbers.
+Damage that tifffile raises, only logs or overlooks becomes one kind of error. An ENVI header beside
+a TIFF (`file type = TIFF`, or written by hand as for a raster) describes its bands and numbers.
 
 Letters: B bands, H rows, W columns.
 """
@@ -39,14 +38,14 @@ if TYPE_CHECKING:
     from tifffile import TiffFile, TiffPageSeries
 
 
-# PhotometricInterpretation (TIFF 6.0): 2 is RGB; 3 palette, 5 CMYK and 6 YCbCr are colours always.
+# PhotometricInterpretation (TIFF 6.0): 2 is RGB; 3 palette, 5 CMYK and 6 YCbCr are always colours.
 _RGB = 2
-_UNSPECIFIED = 0  # a sample beyond red, green and blue of any meaning: TIFF 6.0, tag 338
+_UNSPECIFIED = 0  # an extra sample without a defined meaning: TIFF 6.0, tag 338
 _ALWAYS_COLOUR = (3, 5, 6)
 
 
 def is_own_tiff(path: Path) -> bool:
-    """True if the TIFF at *path* is a cube that we saved, or that a program made from one."""
+    """True if the TIFF at *path* is a cube that we saved, or was derived from one."""
     with opened(path) as tif:
         return SEAL in tif.pages.first.tags or has_lost_its_seal(tif)
 
@@ -61,23 +60,10 @@ def read_tiff(
 ) -> SpectralCube:
     """The cube in the first image of the TIFF at *path*: planar or interleaved bands, or pages.
 
-    For a file that is not ours the ENVI header beside it (`name.tif.hdr`, `name.hdr`) is used, or
-    what GDAL keeps in `name.tif.aux.xml`: wavelengths and scaling.
-
-    Parameters
-    ----------
-    band_axis
-        0 or -1: which axis holds the bands, where neither metadata nor sizes show it.
-    bands
-        The number of wavelengths that the user gives, which may show the axis; 0 for none.
-    scale
-        Apply the scale and the offset of GDAL, ImageJ or a header beside the file.
-    verify
-        Compare the numbers with the checksum that we saved; by default unless they are `Lazy`.
-
-    Returns
-    -------
-    The cube; assumptions are in `metadata["warnings"]`.
+    Wavelengths and scaling of a file that is not ours come from the ENVI header beside it
+    (`name.tif.hdr`, `name.hdr`) or from GDAL's `name.tif.aux.xml`. See `read_cube` for the options;
+    *bands* is the number of wavelengths that the user gives, 0 for none, which may identify the
+    axis of the bands.
 
     Raises
     ------
@@ -90,8 +76,8 @@ def read_tiff(
         description = describe(tif, path)
         header: Header | None = None
         scaling: dict[str, Any] = {}
-        # Only a seal gives the shape: a file of ours needs no header, and one beside it is
-        # another's.
+        # Only a seal gives the shape. A file of ours needs no header, so a header beside it belongs
+        # to another file.
         if not description.shape:
             header, doubts = header_beside(path, series)
             warnings += doubts
@@ -101,7 +87,7 @@ def read_tiff(
         _check_colours(tif, description)
         count = len(description.wavelengths) or bands
         shape, axis, doubts = _layout(series, description, count, band_axis, path.name)
-        # tifffile takes the least float32 for a fault, and fills tiles that are left out with 0.
+        # tifffile takes the smallest float32 for damage, and fills missing tiles with 0.
         if series.dtype.kind == "f" and IGNORED in description.fields:
             series.keyframe.nodata = float(description.fields[IGNORED])
         cube = np.moveaxis(_numbers(path, tif, series, shape), axis, 0)
@@ -114,7 +100,7 @@ def read_tiff(
     warnings += doubts
     if header is not None:
         data, description = _by_header(data, header, description, warnings, scale=scale)
-        # A header that scales has done so for all.
+        # Scaling by the header is complete.
         scaling = {} if APPLIED in description.fields else scaling
     if scaling:
         data, fields, quantity, doubts = physical(data, scaling, description.fields, scale=scale)
@@ -126,23 +112,23 @@ def read_tiff(
 def _by_header(
     stored: Numbers, header: Header, description: Description, warnings: list[str], *, scale: bool
 ) -> tuple[Numbers, Description]:
-    """The physical numbers and their description by the *header* beside the file."""
+    """The physical numbers and their description, by the *header* beside the file."""
     data, fields, quantity, doubts = header_fields.described(
         stored, header, description.fields, scale=scale
     )
-    # The GeoTIFF's own tags come before the header where both say where the image lies.
+    # The georeference in GeoTIFF tags takes precedence over the one in the header.
     fields, doubts_of_place = read_from_envi(fields, is_sealed=True)
     warnings += [*doubts, *doubts_of_place]
     return data, replace(description, fields=fields, quantity=quantity)
 
 
-_FEWEST = 3  # pages of one size that count as bands
+_FEWEST = 3  # smallest number of equal pages that count as bands
 
 
 def _with_header(
     description: Description, header: Header | None, warnings: list[str]
 ) -> Description:
-    """*description* with the wavelengths and the names of the *header* beside the file."""
+    """*description* with the wavelengths and names of the *header* beside the file."""
     if header is None:
         return description
     names = header.items("band names") or description.names
@@ -156,7 +142,8 @@ def _with_header(
 def _image(tif: "TiffFile") -> tuple["TiffPageSeries", list[str]]:
     """The first image in *tif*, and a warning about others.
 
-    Images of one plane and of one size are the bands of one: so tifffile writes page by page.
+    Images of one plane and one size are the bands of a single image, as tifffile writes one page by
+    page.
     """
     from tifffile import TiffPageSeries
 
@@ -176,9 +163,9 @@ def _image(tif: "TiffFile") -> tuple["TiffPageSeries", list[str]]:
 def _numbers(
     path: Path, tif: "TiffFile", series: "TiffPageSeries", shape: tuple[int, ...]
 ) -> Numbers:
-    """The numbers of an image, of three axes: in memory, or in the file if they are many."""
-    # Without a range of planes, tifffile reads the planes of all files from this one where the
-    # places fit.
+    """The numbers of an image with three axes: in memory, or in the file if it is large."""
+    # Without a range of planes, tifffile would read the planes of other files from this file if the
+    # offsets fit.
     if series.is_multifile:
         check_room(path.name, series.nbytes)
         return series.asarray(key=slice(None)).reshape(shape)
@@ -196,7 +183,7 @@ def _numbers(
 
 
 def _in_tiles(path: Path, series: "TiffPageSeries", shape: tuple[int, ...]) -> Lazy | None:
-    """The numbers in tiles or strips that are decoded one by one; None in other files."""
+    """A lazy array of tiles or strips decoded one by one; None for other layouts."""
     page, pages = series.keyframe, list[Any](series.pages)
     interleaved = page.samplesperpixel > 1 and page.planarconfig == _INTERLEAVED
     image = (page.imagelength, page.imagewidth)
@@ -223,9 +210,9 @@ def _in_tiles(path: Path, series: "TiffPageSeries", shape: tuple[int, ...]) -> L
 
 
 def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: Description) -> None:
-    """Refuse a stack that lost pages."""
+    """Refuse a stack with missing pages."""
     page = tif.pages.first
-    # ImageJ's metadata say how many images the file should have.
+    # ImageJ's metadata give the number of images in the file.
     images = int((tif.imagej_metadata or {}).get("images", 1))
     sealed = int(np.prod(description.shape)) if description.shape else series.size
     if sealed != series.size or images * page.size > series.size:
@@ -235,9 +222,9 @@ def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: Descri
 
 
 def _check_colours(tif: "TiffFile", description: Description) -> None:
-    """Refuse a colour photo, unless something says that its channels are bands."""
+    """Refuse a colour photo, unless the description says that its channels are bands."""
     page = tif.pages.first
-    # Aerial photos have infrared as a fourth sample, which is marked as no alpha.
+    # Aerial photos have infrared as a fourth sample, which is not marked as alpha.
     is_infrared = page.samplesperpixel == 4 and page.extrasamples == (_UNSPECIFIED,)
     is_rgb = page.photometric == _RGB and page.samplesperpixel in (3, 4) and not is_infrared
     is_colour = is_rgb or page.photometric in _ALWAYS_COLOUR
@@ -253,13 +240,13 @@ def _layout(
     band_axis: int | None,
     name: str,
 ) -> tuple[tuple[int, ...], int, list[str]]:
-    """The three sides of the numbers as they lie, the axis of *count* bands, and doubts about it.
+    """The stored shape with three axes, the axis of *count* bands, and doubts about it.
 
     A *count* of 0 is unknown.
     """
     if description.shape:
         return description.shape, 0, []
-    # Axes of length one beside rows and columns fall away.
+    # Axes of length one, other than rows and columns, are dropped.
     sides = zip(series.axes, series.shape, strict=True)
     kept = [(letter, size) for letter, size in sides if letter in "YX" or size > 1]
     letters = "".join(letter for letter, _ in kept)
@@ -269,7 +256,7 @@ def _layout(
     if len(shape) != 3:
         advice = "Save one stack in a file of its own."
         raise mismatch(name, "one stack of bands", f"axes {series.axes}", advice)
-    # Q is tifffile's letter for an axis that nothing names.
+    # Q is tifffile's letter for an unnamed axis.
     if band_axis is None and (len(letters) < 3 or "Q" not in letters):
         others = [at for at, letter in enumerate(letters) if letter not in "YX"]
         return shape, others[0] if len(others) == 1 else 0, []
@@ -277,11 +264,10 @@ def _layout(
 
 
 COMPRESSION_RATIO = 1500
-"""Largest compression ratio; an image that declares more is damaged."""
+"""Largest compression ratio; an image that declares a larger one is damaged."""
 SMALL_BYTES = 64 * 2**20
-"""An image of this size is harmless, however much its file is compressed."""
-# The tags without which numbers are read as others: sizes, types, places and compression
-# (TIFF 6.0, section 8).
+"""An image up to this size is harmless, however strongly it is compressed."""
+# Tags whose damage changes the numbers: sizes, types, offsets and compression (TIFF 6.0, part 8).
 _LAYOUT = "25[6-9]|262|266|273|27[789]|284|317|32[2-5]|339"
 _DAMAGE = re.compile(f"invalid value offset|corrupted|TiffTag ({_LAYOUT}|{SEAL}) ")
 _UNCOMPRESSED = 1
@@ -296,11 +282,11 @@ def is_tiff(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator["TiffFile"]:
-    """The open file; damage that tifffile raises or logs becomes a `CubeFileError`."""
+    """The open TIFF; damage that tifffile raises or logs becomes a `CubeFileError`."""
     import tifffile
 
-    # tifffile lets any type escape from a damaged file. It only logs pages and tags that lie beyond
-    # the end of the file, and reads a tag when it is asked for.
+    # tifffile raises all kinds of errors about a damaged file, but only logs pages and tags beyond
+    # the end of the file. It reads a tag on first use, so the log is complete only after the block.
     with complete(path.name, "TIFF"), tifffile_log() as logged, tifffile.TiffFile(path) as tif:
         yield tif
         damage = next(filter(_DAMAGE.search, logged), None)
@@ -311,8 +297,8 @@ def opened(path: Path) -> Iterator["TiffFile"]:
 def check_chain(tif: "TiffFile") -> None:
     """Follow the chain of pages to its end.
 
-    tifffile takes the pages before a fault for all of them, and would give a cube with fewer bands.
-    Raises `ValueError` if the chain returns to a page, or leaves the file.
+    tifffile stops at a broken link, and would return a cube with fewer bands. Raises `ValueError`
+    if the chain returns to a page, or leaves the file.
     """
     file, form = tif.filehandle, tif.tiff
     offset = tif.pages.first.offset
@@ -331,11 +317,11 @@ def check_chain(tif: "TiffFile") -> None:
 
 
 def check_size(path: Path, series: "TiffPageSeries") -> None:
-    """Refuse, before any allocation, an image that cannot be in the file."""
+    """Refuse an image that the file cannot hold, before any allocation."""
     pages = [page for page in series.pages if page is not None]
     files = {page.parent.filehandle.path: page.parent.filehandle.size for page in pages}
     size = sum(files.values())
-    # GDAL leaves out tiles that hold nothing, and gives them no bytes.
+    # GDAL omits empty tiles and gives them zero bytes.
     is_packed = any(page.compression != _UNCOMPRESSED or 0 in page.databytecounts for page in pages)
     most = max(SMALL_BYTES, size * COMPRESSION_RATIO) if is_packed else size
     if series.nbytes > most:
@@ -343,7 +329,7 @@ def check_size(path: Path, series: "TiffPageSeries") -> None:
 
 
 def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, list[str]]:
-    """The header of the TIFF at *path*, or None; and a warning about one that cannot be used."""
+    """The header of the TIFF at *path*, or None; and a warning about an unusable header."""
     names = [f"{path.name}.hdr", f"{path.stem}.hdr"]
     enmap = enmap_metadata(path)
     header_path = enmap or first_named(path.parent, names)
@@ -354,11 +340,11 @@ def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, 
         raw = header_bytes(header_path)
         if enmap is not None:
             return enmap_header(raw, enmap.name), []
-        # Headers may begin with the byte order mark of UTF-8. Other programs have `.hdr` files too.
+        # A header may begin with UTF-8's byte order mark. Other programs use `.hdr` files too.
         if not raw.lstrip(b"\xef\xbb\xbf").upper().startswith(b"ENVI"):
             return None, []
         header = Header.parse(raw, header_path.name)
-        # The header is one of the TIFF by its words, its name, or by exclusion.
+        # The header belongs to the TIFF by its file type, by its name, or by exclusion.
         is_of_tiff = header.text("file type").upper() == "TIFF"
         is_named = header_path.stem.casefold() == path.name.casefold()
         if not is_of_tiff and not is_named and _has_other_data(path):
@@ -374,17 +360,17 @@ def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, 
 
 
 def _has_other_data(path: Path) -> bool:
-    """True if data of an ENVI raster have the name of the TIFF: `name.hdr` then belongs to them."""
+    """True if ENVI data have the name of the TIFF, so that `name.hdr` belongs to them."""
     names = {f"{path.stem}{suffix}".casefold() for suffix in DATA_SUFFIXES}
     return any(entry.name.casefold() in names for entry in path.parent.iterdir())
 
 
 def _fits(header: Header, series: "TiffPageSeries") -> bool:
-    """True if the header gives the sizes of the image."""
+    """True if the sizes in the header are those of the image."""
     page = series.keyframe
     rows = page.imagelength
     columns = page.imagewidth
     sizes = {"lines": rows, "samples": columns, "bands": series.size // (rows * columns)}
-    # Sizes that the header leaves out cannot disagree.
+    # Sizes missing in the header cannot disagree.
     given = {key: size for key, size in sizes.items() if key in header.fields}
     return all(header.integer(key) == size for key, size in given.items())

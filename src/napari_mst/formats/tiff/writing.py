@@ -1,9 +1,9 @@
 """Writing TIFF stacks of bands, and their descriptions: GDAL's XML, OME-XML and ImageJ's labels.
 
-No file suits all programs. `write_tiff` writes one planar image of B samples a pixel, which GDAL,
+No file suits all programs. `write_tiff` writes one planar image of B samples per pixel, which GDAL,
 napari, tifffile and imageio read with its wavelengths, and libvips without; ImageJ and Pillow
-refuse it. They take the B pages of `write_imagej`; GDAL sees only the first. Both have the axes
-CYX. The descriptions of other programs are read here as well. Sources: GDAL GTiff driver (tag 42112
+refuse it. They open the B pages of `write_imagej`, of which GDAL sees only the first. Both have the
+axes CYX. Descriptions by other programs are read here too. Sources: GDAL GTiff driver (tag 42112
 GDAL_METADATA, tag 42113 GDAL_NODATA), OME data model 2016-06, ImageJ TiffDecoder. Letters: B bands,
 H rows, W columns.
 """
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 
 GDAL_METADATA, GDAL_NODATA = 42112, 42113
-# A tag from the range that TIFF 6.0 leaves to applications. GDAL copies no tags that it does not
-# know, so a file that it made from ours has no seal.
+# A tag from the range that TIFF 6.0 leaves to applications. GDAL does not copy unknown tags, so a
+# file that it derives from ours has no seal.
 SEAL = 65131
 _TAGS = (*TAGS, GDAL_METADATA, GDAL_NODATA, SEAL)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def gdal_xml(cube: SpectralCube) -> bytes:
-    """The text of tag 42112: for each band a name and, in nm, a wavelength and a width."""
+    """The text of tag 42112: the name, wavelength and width of each band."""
     widths = cube.metadata.get("fwhm", ()) if cube.has_wavelengths else ()
     has_widths = len(widths) == len(cube.data)
     items = []
@@ -59,8 +59,8 @@ def gdal_xml(cube: SpectralCube) -> bytes:
         name = escape(_NOT_XML.sub("?", name))
         items.append(f'<Item name="DESCRIPTION" sample="{band}" role="description">{name}</Item>')
         if cube.has_wavelengths:
-            # Two spellings: GDAL's ENVI driver has the first two items, its imagery domain the
-            # third.
+            # GDAL has two spellings: the ENVI driver uses the first two items, the imagery domain
+            # the third.
             items.append(f'<Item name="wavelength" sample="{band}">{float(wavelength)!r}</Item>')
             items.append(f'<Item name="wavelength_units" sample="{band}">Nanometers</Item>')
             items.append(_imagery_item("CENTRAL_WAVELENGTH_UM", band, wavelength))
@@ -70,9 +70,9 @@ def gdal_xml(cube: SpectralCube) -> bytes:
 
 
 def describe(tif: "TiffFile", path: Path) -> Description:
-    """The description in *tif*: our sealed record, else the first source that knows about bands.
+    """The description in *tif*: our sealed record, else the first source that describes bands.
 
-    GDAL keeps some facts beside the file at *path*. Raises `CubeFileError`.
+    GDAL stores some facts beside the file at *path*. Raises `CubeFileError`.
     """
     tags = _tags(tif)
     gdal = seen_by_gdal(tags)
@@ -84,7 +84,7 @@ def describe(tif: "TiffFile", path: Path) -> Description:
     ome = _from_ome(xml(tif.ome_metadata or ""))
     beside = _from_gdal(_beside(path))
     sources = [beside, gdal, *map(_from_json, texts), ome, labels]
-    # A source that has wavelengths comes before one that has names alone.
+    # A source with wavelengths comes before one with only names.
     with_wavelengths = [source for source in sources if source.wavelengths]
     with_names = [source for source in sources if source.names]
     best = [*with_wavelengths, *with_names, labels][0]
@@ -96,7 +96,7 @@ def _tags(tif: "TiffFile") -> dict[int, Any]:
 
 
 def seen_by_gdal(tags: Mapping[int, Any]) -> Description:
-    """The description that GDAL finds in the *tags* (code: value) of a file."""
+    """The description that GDAL reads from the *tags* (code: value) of a file."""
     fields: dict[str, Any] = {}
     ignored = number(_text(tags.get(GDAL_NODATA, "")).strip(" \0"))
     if not math.isnan(ignored):
@@ -108,18 +108,18 @@ def seen_by_gdal(tags: Mapping[int, Any]) -> Description:
 
 
 def has_lost_its_seal(tif: "TiffFile") -> bool:
-    """True if *tif* was made from a file of ours: our record is there, but not its seal."""
+    """True if *tif* was derived from a file of ours, and has our record but not its seal."""
     return SEAL not in tif.pages.first.tags and any(f'"{OWN}"' in text for text in _texts(tif))
 
 
 def _imagery_item(name: str, band: int, nanometres: float) -> str:
-    """An item of GDAL's imagery domain, which counts in micrometres."""
+    """An item of GDAL's imagery domain, in micrometres."""
     value = f"{nanometres / 1000:.9g}"
     return f'<Item name="{name}" sample="{band}" domain="IMAGERY">{value}</Item>'
 
 
 def _texts(tif: "TiffFile") -> tuple[str, ...]:
-    """The texts that may hold our record, one for each flavour."""
+    """The texts that may hold our record, one per flavour."""
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     return (
         str(imagej.get("Info", "")),
@@ -129,7 +129,7 @@ def _texts(tif: "TiffFile") -> tuple[str, ...]:
 
 
 def _from_json(text: str) -> Description:
-    """Wavelengths in a JSON description, in the form that users of tifffile write."""
+    """The wavelengths in a JSON description, as users of tifffile write it."""
     try:
         stored = json.loads(text)
     except ValueError:
@@ -144,11 +144,11 @@ def _from_json(text: str) -> Description:
 
 
 Items = Mapping[str, Mapping[int, str]]
-"""GDAL's items by name and by band, counted from 0; -1 is the whole file."""
+"""GDAL's items by name and by band, from 0; -1 is the whole file."""
 
 
 def _items(root: ElementTree.Element) -> Items:
-    """The items in the XML of the tag, or of the file beside the image."""
+    """The items in the XML of the tag or of the file beside the image."""
     items: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for item in root.iter("Item"):
         band = number(item.get("sample", "-1"))
@@ -172,11 +172,11 @@ _PAM = {
     "UnitType": "UNITTYPE",
     "NoDataValue": "NODATA",
 }
-"""GDAL's tags of a band in the file beside an image, and their names in the image itself."""
+"""GDAL's names of facts about a band: in the file beside an image, and in the image."""
 
 
 def _beside(path: Path) -> ElementTree.Element:
-    """The XML that GDAL keeps beside the image at *path*; empty if it is missing or too large."""
+    """The XML file of GDAL beside the image at *path*; empty if missing or too large."""
     try:
         with path.with_name(f"{path.name}.aux.xml").open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
@@ -186,13 +186,13 @@ def _beside(path: Path) -> ElementTree.Element:
 
 
 def _from_gdal(root: ElementTree.Element) -> Description:
-    """The bands in GDAL's XML."""
+    """The description of the bands in GDAL's XML."""
     items = _items(root)
 
     def listed(name: str) -> list[str]:
         texts = items.get(name, {})
         bands = [texts[band] for band in sorted(texts) if band >= 0]
-        # A list in a tag of the whole file, as in an ENVI header.
+        # A list for the whole file, as in an ENVI header.
         return bands or re.split(r"[,\s]+", texts.get(-1, "").strip("{} "))
 
     names = [text for text in listed("DESCRIPTION") if text]
@@ -208,9 +208,9 @@ def _from_gdal(root: ElementTree.Element) -> Description:
 
 
 def scaling_of(tif: "TiffFile", path: Path, bands: int) -> dict[str, Any]:
-    """The scaling of the *bands* in *tif* as attributes: GDAL's, there or beside it, or ImageJ's.
+    """The scaling of the *bands* in *tif* as attributes: GDAL's, in or beside it, or ImageJ's.
 
-    ImageJ keeps signed numbers as unsigned ones, and their offset as a calibration.
+    ImageJ stores signed numbers as unsigned numbers, and the offset as a calibration.
     """
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     if imagej.get("cf") == 0 and {"c0", "c1"} <= imagej.keys():
@@ -241,9 +241,9 @@ def _from_ome(root: ElementTree.Element) -> Description:
 
 
 def xml(text: object) -> ElementTree.Element:
-    """*text* parsed; an empty element if it is not XML, or declares entities.
+    """*text* parsed as XML; an empty element if it is not XML, or declares entities.
 
-    Entities can expand without end, or name other files.
+    Entities can expand without end, or refer to other files.
     """
     nothing = ElementTree.Element("none")
     content = _text(text).strip("\0")
@@ -256,24 +256,24 @@ def xml(text: object) -> ElementTree.Element:
 
 
 def _text(value: object) -> str:
-    """The text of a tag, which we write as bytes, and tifffile reads as text where it can."""
+    """The text of a tag, which we write as bytes and tifffile reads as text if possible."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 CLASSIC_BYTES = 2**32 - 2**25
-"""Largest file that 32-bit offsets can address, less room for tags; larger ones are BigTIFF."""
+"""Largest file for 32-bit offsets, less room for tags; larger files are BigTIFF."""
 _ASCII = 2
-_NO_CRC = "0" * 8  # until the numbers are written
+_NO_CRC = "0" * 8  # placeholder until the numbers are written
 
 Tag = tuple[int, str | int, int, Any, bool]
-"""Code, type, count and value, and True for the first page only, as tifffile takes tags."""
+"""A tag for tifffile: code, type, count, value, and True for the first page only."""
 
 
 def write_tiff(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
-    """Save *cube* for GDAL, with its place on earth and the descriptions of its bands."""
+    """Save *cube* for GDAL, with its georeference and the descriptions of its bands."""
     cube, tags = _located(cube)
     tags.append(_text_tag(GDAL_METADATA, gdal_xml(cube)))
-    # The value that stands for no data.
+    # The fill value.
     nodata = str(cube.metadata.get(IGNORED, ""))
     if nodata:
         tags.append(_text_tag(GDAL_NODATA, nodata.encode()))
@@ -281,7 +281,7 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, progress: Progress)
     look = {
         # Each strip has an offset and a length.
         "bigtiff": cube.data.size * dtype.itemsize + 8 * bands * rows > CLASSIC_BYTES,
-        # A single band has no planes to keep apart.
+        # A single band has no planes to separate.
         "planarconfig": "separate" if bands > 1 else None,
         # libvips 8.18 reads only the first row of each strip of a plane correctly.
         "rowsperstrip": 1,
@@ -291,9 +291,9 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, progress: Progress)
 
 
 def write_imagej(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
-    """Save *cube* for ImageJ and Fiji: a channel a band, whose label is its name.
+    """Save *cube* for ImageJ and Fiji, with a channel per band, labelled by its name.
 
-    Raises `SaveError` above 4 GB, which ImageJ's own TIFF does not hold.
+    Raises `SaveError` above 4 GB, the limit of ImageJ's TIFF.
     """
     nbytes = cube.data.size * dtype.itemsize
     if nbytes > CLASSIC_BYTES:
@@ -314,7 +314,7 @@ def _write(
     look: Mapping[str, Any],
     numbers: tuple[DType, Progress],
 ) -> None:
-    """Write the *numbers* of *cube* as tifffile lays them out for *look*, and seal the file."""
+    """Write *cube* with tifffile's options *look* and the type in *numbers*, and seal the file."""
     import tifffile
 
     dtype, progress = numbers
@@ -337,16 +337,16 @@ def _write(
 
 
 def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:
-    """*cube*, and its georeference as tags for tifffile.
+    """*cube* and its georeference as tags for tifffile.
 
-    The cube's history lists the facts that the tags cannot hold (see `with_losses`).
+    The history of the cube lists the facts that the tags cannot hold (see `with_losses`).
     """
     georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
     if georeference is None:
         info = shown(cube.metadata.get(MAP_INFO, ""), 60)
         lost = [f"The place of '{info}' is not known; it is kept as text only."]
         return with_losses(cube, lost if info else []), []
-    # tifffile counts the characters of a text itself.
+    # tifffile counts the characters of a text by itself.
     return cube, [
         (code, kind, 0 if kind == "s" else len(value), value, True)
         for code, (kind, value) in sorted(georeference.tags().items())

@@ -1,7 +1,6 @@
-"""Zarr arrays whose chunks are never decompressed to much more bytes than they have numbers for.
+"""Zarr arrays whose chunks never decompress to far more bytes than their numbers need.
 
-A chunk of 60 kB can decompress to gigabytes; zarr would find out only afterwards that they are too
-many.
+A chunk of 60 kB can decompress to gigabytes, and zarr would notice only afterwards.
 """
 
 import dataclasses
@@ -17,12 +16,12 @@ from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import ShardingCodec
 
 _SPARE_BYTES = 2**16
-# The compressors of Zarr that imagecodecs has; it stops where its output is full.
+# Zarr compressors in imagecodecs, which stops when its output is full.
 _COMPRESSORS = ("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd")
 
 
 def _decoded(codec: str, data: Any, most: int) -> bytes | bytearray | None:
-    """Decompressed *data*, within the limit; None if the *codec* itself may do that."""
+    """*data* decompressed to at most *most* bytes; None if *codec* is safe by itself."""
     if codec not in _COMPRESSORS:
         return None
     options = {"header": True} if codec == "lz4" else {}
@@ -31,7 +30,7 @@ def _decoded(codec: str, data: Any, most: int) -> bytes | bytearray | None:
 
 @dataclass(frozen=True)
 class _BoundedCodec(BytesBytesCodec):
-    """A codec of Zarr 3 that decompresses within its bound."""
+    """A Zarr 3 codec with a bound on the decompressed size."""
 
     codec: BytesBytesCodec
     most: int
@@ -51,7 +50,7 @@ class _BoundedCodec(BytesBytesCodec):
 
 
 class _BoundedFilter(Codec):  # type: ignore[misc]  # numcodecs has no types
-    """A compressor or filter of Zarr 2 that decompresses within its bound."""
+    """A Zarr 2 compressor or filter with a bound on the decompressed size."""
 
     codec_id = "bounded"
 
@@ -67,16 +66,16 @@ class _BoundedFilter(Codec):  # type: ignore[misc]  # numcodecs has no types
 
 
 def bounded(array: Any) -> Any:
-    """The Zarr *array*, to be read only, with codecs that keep to a bound."""
+    """The Zarr *array* for reading, with bounds on the decompressed size of its chunks."""
 
     def bound(shape: tuple[int, ...]) -> int:
-        # Twice the numbers, because a filter may have stored them as a larger type.
+        # Twice the size, because a filter may have stored the numbers in a larger type.
         return 2 * math.prod(shape) * array.dtype.itemsize + _SPARE_BYTES
 
     def wrapped(codec: Any, shape: tuple[int, ...]) -> Any:
-        """A *codec* of Zarr 3 for chunks of *shape* numbers."""
+        """The Zarr 3 *codec* with a bound for chunks of *shape*."""
         if isinstance(codec, ShardingCodec):
-            # A shard is decompressed chunk by chunk, so a bound for chunks counts inside it.
+            # A shard is decompressed chunk by chunk, so the bound inside it is that of a chunk.
             inner = tuple(wrapped(each, array.chunks) for each in codec.codecs)
             return dataclasses.replace(codec, codecs=inner)
         is_compressing = isinstance(codec, BytesBytesCodec)
@@ -89,7 +88,7 @@ def bounded(array: Any) -> Any:
         changed = {"codecs": tuple(wrapped(codec, sides) for codec in metadata.codecs)}
     else:
         limit = bound(array.chunks)
-        # Either may be None: chunks without compression, or without filters.
+        # Either is None for chunks without compression or without filters.
         filters = metadata.filters
         changed = {
             "compressor": metadata.compressor and _BoundedFilter(metadata.compressor, limit),

@@ -1,7 +1,7 @@
-"""Reading Zarr folders: ours, OME-Zarr of others, and single arrays; large ones chunk by chunk.
+"""Reading Zarr folders: ours, other programs' OME-Zarr, and single arrays; large ones in chunks.
 
-A folder may be replaced by a save at any moment. It is read again then, so that a cube never has
-parts of two: chunks are found by name alone. Letters: B bands, H rows, W columns.
+A save may replace a folder at any moment. The folder is then read again, so that a cube never mixes
+parts of two cubes: chunks are found only by name. Letters: B bands, H rows, W columns.
 """
 
 import json
@@ -50,14 +50,14 @@ from napari_mst.formats.matlab.mat_files import foreign_cube
 from napari_mst.formats.numbers import is_large
 
 SEAL = "napari_mst_seal"
-"""The attribute of an array that holds our seal."""
+"""Attribute of an array with our seal."""
 
 
 def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
-    """The number of chunks (or shards) of *array* in the Zarr folder *path*, and the full number.
+    """The number of stored chunks (or shards) of *array* in the folder *path*, and the full number.
 
-    The files are counted. zarr's own count asks for every chunk of the grid, and a damaged file may
-    declare any number.
+    The files are counted, since zarr's own count tests every chunk of the grid, and a damaged file
+    may declare any number of chunks.
     """
     sides = array.shards or array.chunks
     grid = [math.ceil(length / side) for length, side in zip(array.shape, sides, strict=True)]
@@ -67,16 +67,16 @@ def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
         for name in names:
             file = Path(parent, name)
             is_chunk = _is_chunk(file.relative_to(folder).as_posix(), array, grid)
-            # zarr takes an empty shard for one that holds no chunk.
+            # zarr treats an empty shard as a shard without chunks.
             if is_chunk and file.stat().st_size > 0:
                 stored += 1
     return stored, math.prod(grid)
 
 
 def absent_chunks(path: Path, array: Any) -> list[str]:
-    """A warning where chunks of *array* are absent.
+    """A warning if chunks of *array* are absent.
 
-    Many programs leave out chunks that hold nothing but zeros. They look like lost chunks.
+    Many programs omit chunks of zeros, which look like lost chunks.
     """
     stored, count = stored_chunks(path, array)
     if stored == count:
@@ -89,20 +89,20 @@ def absent_chunks(path: Path, array: Any) -> list[str]:
 
 
 def _is_chunk(key: str, array: Any, grid: Sequence[int]) -> bool:
-    """True if *key* is the name of the file of a chunk that has a place in the *grid*."""
-    # Other files lie among the chunks, such as metadata; their names have no such place.
+    """True if *key* is the file name of a chunk within the *grid*."""
+    # Other files among the chunks, such as metadata, have no such name.
     place = tuple(int(digits) for digits in re.findall(r"\d+", key))
     is_within = len(place) == len(grid) and all(map(operator.lt, place, grid))
     return is_within and array.metadata.encode_chunk_key(place) == key
 
 
 def steadfast(path: Path, array: Any, *, is_sealed: bool) -> Callable[[Any], Any]:
-    """Returns a function from a key to the numbers of *array*, while it stays the same.
+    """A function from a key to the numbers of *array*, which works while the array stays the same.
 
     A save to the same folder would otherwise mix chunks of another cube into an open layer. The
-    metadata of a sealed array hold the checksum of its numbers: as long as they are the same, so
-    are the numbers. A foreign array has no checksum, so it counts as another one as soon as its
-    metadata are written again.
+    metadata of a sealed array contain the checksum of its numbers: unchanged metadata mean
+    unchanged numbers. A foreign array has no checksum, so it counts as changed as soon as its
+    metadata are rewritten.
 
     The function raises `CubeFileError` if the numbers are damaged or another cube was saved there,
     and `OutOfMemory`.
@@ -110,7 +110,7 @@ def steadfast(path: Path, array: Any, *, is_sealed: bool) -> Callable[[Any], Any
     file = path / array.path / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
 
     def metadata() -> object:
-        """The metadata, with the file that they are in where they are not sealed; None if gone."""
+        """The metadata and, unless sealed, the identity of their file; None if missing."""
         try:
             info = file.stat()
             text = file.read_bytes()
@@ -168,7 +168,7 @@ def is_zarr(path: Path) -> bool:
 
 
 def is_own_zarr(path: Path) -> bool:
-    """True if the metadata of the Zarr folder *path* hold our record of a cube."""
+    """True if the metadata of the Zarr folder *path* contain our record of a cube."""
     metadata = json.loads((path / "zarr.json").read_bytes())
     return OWN in metadata.get("attributes", {})
 
@@ -182,7 +182,7 @@ def read_zarr(
 ) -> SpectralCube:
     """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` are `Lazy`.
 
-    A *variable* is the path of an array, where a group that is no OME-Zarr has several.
+    A *variable* is the path of an array in a group of several that is not an OME-Zarr.
 
     Raises
     ------
@@ -195,17 +195,17 @@ def read_zarr(
     def read(_: object) -> SpectralCube:
         return _read(path, answers, scale=scale, verify=verify)
 
-    # Chunks are found by name alone: only in one folder all of them are of one cube.
+    # Chunks are found only by name: they belong to one cube only while the folder stays the same.
     cube = read_consistently(partial(_identity, path), read)
     if cube is not None:
         return cube
-    # Saves keep coming in between: only holding them off helps.
+    # Saves keep replacing the folder, so they have to wait.
     with held(path, is_folder=True):
         return read(None)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """A number for each folder that is ever saved to *path*; None while there is none."""
+    """The identity of the folder now at *path*; None while a save replaces it."""
     try:
         folder = path.stat()
     except FileNotFoundError:
@@ -215,8 +215,8 @@ def _identity(path: Path) -> tuple[int, ...] | None:
         elif not path.exists():
             raise
         return None
-    # A file system gives the inode of a folder that is gone to a new one, but then the time of its
-    # last change differs.
+    # A file system may reuse the inode of a deleted folder, but then the time of the last change
+    # differs.
     return folder.st_dev, folder.st_ino, folder.st_ctime_ns
 
 
@@ -224,13 +224,13 @@ def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> 
     """The cube in the folder as it is now."""
     import zarr
 
-    # Not above: the module needs zarr.
+    # Not at the top, since the module needs zarr.
     from napari_mst.formats.zarr.codecs import bounded
 
     with complete(path.name, "Zarr file"):
         root: Any = zarr.open(str(path), mode="r")
         attributes: dict[str, Any] = dict(root.attrs)
-        # Since version 0.5 OME-Zarr has its metadata under the key `ome`.
+        # Since version 0.5, OME-Zarr metadata are under the key `ome`.
         ome = attributes.get("ome", attributes)
         variable = answers.variable
         is_array = isinstance(root, zarr.Array)
@@ -261,7 +261,7 @@ def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> 
 
 
 def _arrays(path: Path, root: Any) -> dict[str, StoredArray]:
-    """The arrays of numbers in *root*, an array or a group, by their names."""
+    """The arrays of numbers in *root*, an array or a group, by name."""
     import zarr
 
     is_array = isinstance(root, zarr.Array)
@@ -273,7 +273,7 @@ def _arrays(path: Path, root: Any) -> dict[str, StoredArray]:
             continue
         about: dict[str, Any] = dict(item.attrs)
         axes: Any = item.metadata.dimension_names if item.metadata.zarr_format == 3 else None
-        # xarray stores names and the fill value of Zarr 2 elsewhere than for Zarr 3.
+        # xarray stores names and fill value in other places for Zarr 2 than for Zarr 3.
         axes = axes or about.pop("_ARRAY_DIMENSIONS", None) or ()
         if item.metadata.zarr_format == 2 and axes and item.fill_value is not None:
             about.setdefault("_FillValue", np.asarray(item.fill_value).item())
@@ -299,7 +299,7 @@ def _arrays(path: Path, root: Any) -> dict[str, StoredArray]:
 
 
 def _whole(path: Path, array: Any) -> Array:
-    """All numbers of a small *array*."""
+    """All numbers of *array*, read into memory."""
     from napari_mst.formats.zarr.codecs import bounded
 
     _check_chunks(path, array)
@@ -309,7 +309,7 @@ def _whole(path: Path, array: Any) -> Array:
 
 
 def _check_chunks(path: Path, array: Any) -> None:
-    """Refuse chunks that are too large for the memory, and a sealed array that lost some."""
+    """Refuse chunks that do not fit into memory, and a sealed array with missing chunks."""
     if array.dtype.kind not in "biufc":
         raise mismatch(path.name, "numbers", f"{array.dtype}", "Open another file.")
     chunk_bytes = math.prod(array.shards or array.chunks) * array.dtype.itemsize
@@ -324,7 +324,7 @@ def _check_chunks(path: Path, array: Any) -> None:
 def _image(
     path: Path, array: Any, ome: Mapping[str, Any], answers: Answers, warnings: list[str]
 ) -> SpectralCube:
-    """The image of an OME-Zarr of another program, with more *warnings*."""
+    """The image in another program's OME-Zarr, with more *warnings*."""
     _, band_axis, count = answers
     multiscales = ome.get("multiscales", [{}])[0]
     axes = [axis.get("type", "") for axis in multiscales.get("axes", ())] or [""] * array.ndim
@@ -347,7 +347,7 @@ def _image(
 
 
 def _wavelengths(image: Mapping[str, Any], axis: int, count: int) -> tuple[list[str], str]:
-    """The places of *count* bands along an *axis* of an OME-Zarr image, and "nm"; else nothing."""
+    """Wavelengths of *count* bands along *axis* of an OME-Zarr image, and "nm"; else nothing."""
     if image["axes"][axis].get("unit") != "nanometer":
         return [], ""
     changes = image["datasets"][0]["coordinateTransformations"]
@@ -359,8 +359,8 @@ def _wavelengths(image: Mapping[str, Any], axis: int, count: int) -> tuple[list[
 
 
 def _kept_axes(array: Any, types: list[str]) -> list[int]:
-    """The axes of bands, rows and columns: axes of length one beside them fall away."""
-    # OME images have axes of time and depth too; the image lies along the last two.
+    """The axes of bands, rows and columns; other axes of length one are dropped."""
+    # OME images may have axes of time and depth; rows and columns are the last two axes.
     first = array.ndim - (3 if array.ndim == 3 else 2)
     return [
         at
@@ -370,7 +370,7 @@ def _kept_axes(array: Any, types: list[str]) -> list[int]:
 
 
 def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
-    """The numbers of a Zarr array along three of its *axes*: in memory, or `Lazy` if they are many.
+    """The numbers of a Zarr array along three *axes*: in memory, or `Lazy` if the array is large.
 
     The other axes have one element.
     """
@@ -398,12 +398,12 @@ def _labels(ome: Mapping[str, Any]) -> list[str]:
 
 
 _FRAME_BYTES = 2**12
-"""Memory for each frame of a clip beside its numbers."""
+"""Memory per frame of a clip in addition to its numbers."""
 FRAMES = (0.0, 1.0, "frame")
 
 
 def clip_image(path: Path) -> dict[str, Any] | None:
-    """The OME description of the clip in the folder *path*; None if it holds none.
+    """The OME description of the clip in the folder *path*; None if there is no clip.
 
     Raises `CubeFileError`.
     """
@@ -420,7 +420,7 @@ def clip_image(path: Path) -> dict[str, Any] | None:
 def read_clip(path: Path) -> Stack | None:
     """The frames of the clip in the folder *path*, in memory, as `write_frames` saves them.
 
-    None if it holds none. Raises `CubeFileError` or `OutOfMemory`.
+    None if there is no clip. Raises `CubeFileError` or `OutOfMemory`.
     """
     import zarr
 
@@ -440,7 +440,7 @@ def read_clip(path: Path) -> Stack | None:
             each[each["type"]] for each in image["datasets"][0]["coordinateTransformations"]
         )
         frames = bounded(array)[:]
-        # Uneven wavelengths and times have no place in OME-Zarr, and no unit.
+        # OME-Zarr cannot express uneven wavelengths and times, which therefore have no unit.
         has_times, has_wavelengths = ("unit" in axis for axis in image["axes"][:2])
         unit = NANOMETRES if has_wavelengths else BAND_INDEX
         wavelengths = translation[1] + scale[1] * np.arange(frames.shape[1])

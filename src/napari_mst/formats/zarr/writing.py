@@ -24,9 +24,9 @@ from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
 
 _CHUNK = 512  # the longest side of a chunk
-_SMALLEST = 1024  # the longest side of the smallest level: images that a screen shows whole
-_UNEVEN = 0.05  # steps that a time may lie off an even axis: Matroska rounds to milliseconds
-_LEVEL = -1  # of zstd: level 1 saves a tenth of the bytes, and is four times as slow to read
+_SMALLEST = 1024  # the longest side of the smallest level, which fits on a screen
+_UNEVEN = 0.05  # largest deviation of a time from an even axis, in steps: Matroska rounds to ms
+_LEVEL = -1  # of zstd: level 1 saves a tenth of the bytes but reads four times as slowly
 
 
 def write_zarr(
@@ -36,9 +36,9 @@ def write_zarr(
     progress: Progress,
     fill: Callable[[Path], object] | None = None,
 ) -> None:
-    """Save *cube* in chunks of one band, compressed without loss, and smaller copies of it.
+    """Save *cube* and reduced copies in losslessly compressed chunks of one band.
 
-    By *fill*, if it is given, several processes write the numbers (see `write_rows`).
+    If *fill* is given, it makes several processes write the numbers (see `write_rows`).
     """
     import zarr
 
@@ -49,7 +49,7 @@ def write_zarr(
 
     def written(share: float) -> None:
         progress.reach(share)
-        # Where the folder has gone, zarr would make it again, with a part of the cube.
+        # If the folder was deleted, zarr would create it again with a part of the cube.
         folder.stat()
 
     rest = Progress(written)
@@ -63,7 +63,7 @@ def write_zarr(
         else:
             crc = write_blocks(cube.data, dtype, first, array.__setitem__, side)
         for number in range(1, len(ome["multiscales"][0]["datasets"])):
-            # Each level has a quarter of the pixels of the one before.
+            # Each level has a quarter of the pixels of the previous one.
             _write_half(group, number, rest.part(1 - 0.25**number, 1 - 0.25 ** (number + 1)))
         written(1.0)
     array.attrs[SEAL] = seal_of(cube, dtype, crc, Description()).decode()
@@ -73,10 +73,10 @@ def write_zarr(
 
 
 class CubeClip(NamedTuple):
-    """The cubes of a clip, whose *shape* is (T, B, H, W): T frames.
+    """The cubes of the T frames of a clip, whose *shape* is (T, B, H, W).
 
-    A damaged frame has no cube. The `seconds` since the first frame are None where the clip stores
-    no times.
+    A damaged frame has no cube. The `seconds` since the first frame are None if the clip stores no
+    times.
     """
 
     cubes: Iterator[SpectralCube | None]
@@ -87,8 +87,8 @@ class CubeClip(NamedTuple):
 def write_frames(folder: Path, clip: CubeClip) -> None:
     """Save a *clip* as (T, B, H, W); frames without a cube are NaN.
 
-    The times of the frames are the attribute `seconds` of the array. OME-Zarr has no list of
-    places, so there only even times have a scale and a unit.
+    The times of the frames are the attribute `seconds` of the array. OME-Zarr cannot list
+    coordinates, so only evenly spaced times get a scale and a unit.
     """
     import zarr
 
@@ -109,7 +109,7 @@ def write_frames(folder: Path, clip: CubeClip) -> None:
                 _add_time(ome["multiscales"][0], seconds)
                 group = zarr.create_group(str(folder), attributes={"ome": ome}, zarr_format=3)
                 array = _level(group, "0", clip.shape, np.asarray(cube.data).dtype, math.nan)
-                # Not an array beside it: napari would take that for a smaller copy.
+                # Not a second array, which napari would take for a reduced copy.
                 array.attrs["seconds"] = list(clip.seconds)
             write_blocks(cube.data, array.dtype, NO_PROGRESS, put, array.chunks[2])
             del cube
@@ -118,7 +118,7 @@ def write_frames(folder: Path, clip: CubeClip) -> None:
 
 
 def _add_time(image: Any, seconds: Doubles | None) -> None:
-    """Give the OME metadata of an *image* a first axis of time, and one level."""
+    """Add a first axis of time to the OME metadata of *image*, and keep one level."""
     step = 0.0 if seconds is None else even_step(seconds, _UNEVEN)
     unit = {"unit": "second"} if step > 0 else {}
     image["axes"].insert(0, {"name": "t", "type": "time", **unit})
@@ -128,7 +128,7 @@ def _add_time(image: Any, seconds: Doubles | None) -> None:
 
 
 def write_rows(folder: Path, data: Numbers, share: slice, progress: Progress) -> None:
-    """Write a *share* of the rows of chunks of *data* to the array that `write_zarr` has made."""
+    """Write a *share* of the chunk rows of *data* to the array created by `write_zarr`."""
     import zarr
 
     array: Any = zarr.open_array(str(folder / "0"), mode="r+")
@@ -140,7 +140,7 @@ def write_rows(folder: Path, data: Numbers, share: slice, progress: Progress) ->
 
 
 def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType, fill: float = 0.0) -> Any:
-    """A new array in *group*: one level of the pyramid. Chunks that are not written are *fill*."""
+    """Create one level of the pyramid in *group*. Unwritten chunks contain *fill*."""
     from zarr.codecs import ZstdCodec
 
     *outer, height, width = shape
@@ -150,32 +150,32 @@ def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType, fill: fl
         dtype=dtype,
         fill_value=fill,
         chunks=(*[1] * len(outer), _chunk_side(height), _chunk_side(width)),
-        # The fastest codec that has a checksum and that GDAL reads, from 3.11 on: Blosc has none,
-        # and `crc32c` beside it GDAL refuses.
+        # The fastest codec with a checksum that GDAL (3.11 or later) reads: Blosc has no checksum,
+        # and GDAL refuses Blosc with `crc32c`.
         compressors=[ZstdCodec(level=_LEVEL, checksum=True)],
         dimension_names=("t", "wavelength", "y", "x")[-len(shape) :],
-        # By default zarr leaves out chunks of zeros, which would look like lost chunks.
+        # By default zarr omits chunks of zeros, which would look like lost chunks.
         config={"write_empty_chunks": True},
     )
 
 
 def _chunk_side(length: int) -> int:
-    """The side of chunks that share *length* about evenly.
+    """The side of chunks that divide *length* about evenly.
 
-    zarr fills the last chunk up, so one of a few pixels would take the time of a whole one.
+    zarr pads the last chunk, so a chunk of a few pixels would take as long as a whole one.
     """
     return -(-length // -(-length // _CHUNK))
 
 
 def _write_half(group: Any, number: int, progress: Progress) -> None:
-    """Add the level *number* to *group*: means of 2 x 2 pixels of the level before."""
+    """Add the level *number* to *group*: means of 2 x 2 pixels of the previous level."""
     before = group[f"{number - 1}"]
     bands, height, width = before.shape
     half = _level(group, f"{number}", (bands, -(-height // 2), -(-width // 2)), before.dtype)
     _, side, _ = half.chunks
     for band, top in product(range(bands), range(0, half.shape[1], side)):
         rows = before[band, 2 * top : 2 * (top + side)]
-        # The last row and column may stand alone.
+        # The last row or column may have no partner.
         pairs = np.pad(rows, [(0, length % 2) for length in rows.shape], "edge")
         means = pairs.reshape(len(pairs) // 2, 2, -1, 2).mean((1, 3), np.float64)
         half[band, top : top + side] = means.astype(before.dtype)
@@ -184,11 +184,11 @@ def _write_half(group: Any, number: int, progress: Progress) -> None:
 
 def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
     """The OME metadata: one image, its axes, and the levels of its pyramid."""
-    # A type of our own: programs make a layer of each band of an axis of type `channel`.
+    # A custom type, since programs show each band of a `channel` axis as a layer.
     bands = {"name": "wavelength", "type": "wavelength"}
     step, start = 1.0, 0.0
     even = even_step(cube.wavelengths, 1e-6)
-    # OME-Zarr has a scale for an axis, but no list of places: uneven bands have none.
+    # OME-Zarr can give an axis a scale but no list of coordinates, so uneven bands have none.
     if cube.has_wavelengths and even > 0:
         bands["unit"] = "nanometer"
         step, start = even, float(cube.wavelengths[0])
@@ -196,7 +196,7 @@ def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
     datasets: list[dict[str, Any]] = []
     while not datasets or max(height, width) > _SMALLEST << (len(datasets) - 1):
         size = 2.0 ** len(datasets)
-        # The centre of an averaged pixel lies between the centres of the pixels it averages.
+        # The centre of an averaged pixel lies between the centres of its original pixels.
         transformations = [
             {"type": "scale", "scale": [step, size, size]},
             {"type": "translation", "translation": [start, size / 2 - 0.5, size / 2 - 0.5]},
@@ -208,7 +208,7 @@ def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
 
 @contextmanager
 def _chunks_settled() -> Iterator[None]:
-    """Wait after an error until zarr has finished the chunks that it has begun to write."""
+    """After an error, wait until zarr has finished the chunks that it started to write."""
     import asyncio
 
     from zarr.core.sync import sync
