@@ -12,7 +12,7 @@ __all__ = ["MODELS", "Model", "ModelCard", "load_model"]
 
 
 def __getattr__(name: str) -> Any:
-    # Code that only looks at cards does not wait for the loading of weights.
+    # Code that only needs cards does not wait for the modules that load weights.
     if name not in ("Model", "load_model"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from napari_mst.models import loading

@@ -1,9 +1,7 @@
-"""Model cards: what a network expects, gives, and was made from.
+"""Model cards: the input, the output and the origin of a network.
 
-A bundled card lives in its weights file.
-
-A safetensors file carries strings beside its tensors (`__metadata__`); ours hold the card as JSON
-under "napari_mst.card", so that weights and card cannot be parted. Format:
+A safetensors file carries strings beside its tensors (`__metadata__`). Ours contain the card as
+JSON under "napari_mst.card", so that weights and card cannot be separated. Format:
 https://github.com/huggingface/safetensors.
 """
 
@@ -22,43 +20,43 @@ WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the bundled weights files."""
 
 FACTOR = "factor"
-"""Name of the factors on the uncertainty that colour leaves, for photos without any error."""
+"""Name of the factors on the uncertainty left by colour, for photos without any error."""
 
 NOISE = "noise"
-"""Name of the doubts, as shares of a spectrum, that noise adds: for uncompressed photos."""
+"""Name of the uncertainty that noise adds in uncompressed photos, as shares of a spectrum."""
 
 JPEG = "JPEG"
-"""Name of the doubts that noise and JPEG add."""
+"""Name of the uncertainty that noise and JPEG add."""
 
 CAMERA = "camera"
 """Name of the uncertainty that the JPEG of an unknown camera adds."""
 
 BRIGHTNESS = "brightness below", "brightness above"
-"""Names of the factors, of one number each, between which the true brightness of a photo lies.
+"""Names of the two factors, one number each, between which the true brightness of a photo lies.
 
-Models of photos with unknown exposure and tone curve have them; the doubts of such a model concern
-the shape of a spectrum, after the one best gain of each photo.
+Models for photos with unknown exposure and tone curve have them. Their uncertainty concerns the
+shape of a spectrum, after applying the best gain of each photo.
 """
 
 LIGHT_QUANTITY = "illuminant"
-"""The quantity of a model that makes no cube, but estimates the light of a photo."""
+"""Quantity of a model that estimates the light of a photo instead of a cube."""
 
 PHOTOGRAPHED = "mstpp-photo"
-"""The model for photos of cameras: it works out light, exposure and tone curve by itself."""
+"""The model for photos from cameras, which infers light, exposure and tone curve."""
 
 RENDERED = "mstpp-srgb"
-"""The model for photos whose colours are exact."""
+"""The model for photos with exact colours."""
 
 IN_MEMORY = "in memory"
-"""Stands for the weights file of a model that was made in this session."""
+"""Replaces the weights file of a model created in this session."""
 
 _CARD_KEY = "napari_mst.card"
 _HEADER_LIMIT = 2**22
-"""Most bytes of a header that are parsed: its objects take 20 times as many. MST++ has 25,000."""
+"""Largest header parsed, in bytes: its objects take 20 times as much. MST++ has 25,000."""
 
 
 class CardFields(TypedDict, total=False):
-    """The fields of a `ModelCard` that a person may set."""
+    """The fields of a `ModelCard` that a user may set."""
 
     name: str
     title: str
@@ -75,47 +73,45 @@ class CardFields(TypedDict, total=False):
 
 
 class FileCard(CardFields, total=False):
-    """These and the wavelengths, which a file may have."""
+    """The fields of a card that a user may set for a weights file: also the wavelengths."""
 
     wavelengths: Sequence[float]
 
 
 @dataclass(frozen=True, repr=False)
 class ModelCard:
-    """A model in words and conventions.
+    """The description and the conventions of a model.
 
     Attributes
     ----------
     name, title
         Short name (a key of `MODELS`) and a line for people.
     wavelengths
-        Band centres in nm; empty where they are unknown.
+        Band centres in nm; empty if unknown.
     is_linear
-        True if the network is given linear light, False if the stored values.
+        True if the network takes linear light, False if it takes the stored values.
     normalisation
-        The treatment of a whole photo first: none, or (x - min) / (max - min).
+        Normalisation of the whole photo: none, or (x - min) / (max - min).
     quantity
         The quantity of the cube: "reflectance" or "relative radiance"; "" if unknown. Or
-        `LIGHT_QUANTITY`, for a model that makes none.
+        `LIGHT_QUANTITY`, for a model without a cube.
     rendering
-        How the photo shows the cube: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
+        Rendering from cube to photo: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
     error_band
-        The calibration of the 90 % prediction interval on simulated scenes that no model has seen:
-        by the names `FACTOR`, `NOISE`, `JPEG`, `CAMERA` and `BRIGHTNESS` one number for each band,
-        or one for all (see `reconstruction.model_intervals`). Without a factor there is no band.
+        Calibration of the 90 % prediction interval, on simulated scenes that no model has seen:
+        under `FACTOR`, `NOISE`, `JPEG`, `CAMERA` and `BRIGHTNESS` one number per band, or one for
+        all bands (see `reconstruction.model_intervals`). Without a factor there is no interval.
     domain, training_data, licence, reference
-        Sentences for a person: photos that it is meant for, what it learnt from, terms, and where
-        it is described.
+        Sentences for people: suitable photos, training data, terms, and publication.
     accuracy
         Data set -> metric -> value.
     file
         Name of the bundled weights file; `IN_MEMORY` for a model of this session; None for a model
-        that the user brings.
+        that the user provides.
     url, git_blob
-        The address where the authors publish the weights, and the git object id of a known copy (a
-        hint, not a proof).
+        Address of the published weights, and git object id of a known copy (a hint, not a proof).
     is_example
-        True if the model is bundled to be looked into, not for its results.
+        True if the model is bundled for inspection, not for its results.
 
     Notes
     -----
@@ -167,7 +163,7 @@ class ModelCard:
 
     @property
     def tells_light(self) -> bool:
-        """True if the network makes no cube, but estimates the light of a photo."""
+        """True if the network estimates the light of a photo instead of a cube."""
         return self.quantity == LIGHT_QUANTITY
 
 
@@ -188,17 +184,17 @@ PUBLISHED = ModelCard(
     url="https://github.com/caiyuanhao1998/MST-plus-plus",
     git_blob="02ed90227552f80359531aff17dda696fa0df8ad",
 )
-"""The authors' network. Download its weights from them and load the file."""
+"""The published network. Download its weights from the authors and load the file."""
 
 
 def card_to_metadata(card: ModelCard, **others: str) -> dict[str, str]:
-    """The metadata for `safetensors.torch.save_file`: the card's own fields, and *others*."""
+    """The metadata for `safetensors.torch.save_file`: the fields of the card, and *others*."""
     stored = {name: value for name, value in asdict(card).items() if name != "file"} | others
     return {_CARD_KEY: json.dumps(stored, sort_keys=True)}
 
 
 def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> ModelCard | None:
-    """The card in the metadata of a safetensors file; None if there is none.
+    """The card in the metadata of a safetensors file; None without one.
 
     Fields of later versions are ignored.
 
@@ -226,7 +222,7 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
 
 
 def read_metadata(file: BinaryIO) -> dict[str, str]:
-    """The `__metadata__` of a safetensors file, from its header alone.
+    """The `__metadata__` of a safetensors file; only its header is read.
 
     Raises
     ------
@@ -245,9 +241,9 @@ def read_metadata(file: BinaryIO) -> dict[str, str]:
 
 
 def card_of_file(path: Path) -> ModelCard | None:
-    """The card in a weights file, without its weights; None if none can be read."""
+    """The card in a weights file; None if there is none or it cannot be read."""
     try:
-        if not path.is_file():  # opening a pipe would wait for ever
+        if not path.is_file():  # opening a pipe would wait forever
             return None
         with path.open("rb") as file:
             return card_from_metadata(read_metadata(file))
@@ -256,7 +252,7 @@ def card_of_file(path: Path) -> ModelCard | None:
 
 
 def faults_of(stored: Mapping[str, Any]) -> list[str]:
-    """Names of the fields that would break a reconstruction or its provenance."""
+    """Names of fields that would break a reconstruction or its provenance."""
     plain = [field for field in fields(ModelCard) if field.type in (str, str | None, bool)]
     faults = [
         field.name
@@ -291,7 +287,7 @@ def _bundled() -> Iterator[ModelCard]:
             yield card
 
 
-# The first one is the default: the model of photos of cameras, then others that need no camera.
+# The first model is the default: the one for photos from cameras, then others without a camera.
 _ORDERED = sorted(
     _bundled(), key=lambda card: (card.is_example, card.needs_camera, card.name != PHOTOGRAPHED)
 )
@@ -300,10 +296,10 @@ _CARDS = (*_ORDERED, PUBLISHED)
 _LISTED = {card.name: card for card in _CARDS if not card.tells_light}
 
 MODELS: Mapping[str, ModelCard] = MappingProxyType(_LISTED)
-"""All models of cubes by name: the bundled ones, the default first, and the published one.
+"""All models for cubes by name: the bundled ones, default first, and the published one.
 
-Users bring the weights of the published model themselves. Then come the models of this session,
-which `Model.of` made with a name.
+Users provide the weights of the published model. The models that `Model.of` created with a name in
+this session come last.
 """
 
 
@@ -317,10 +313,10 @@ def model_for(
     Parameters
     ----------
     exact_by
-        What makes sure that its colours are exact, as `Photo.exact_by` or a person says; "" for
-        nothing, as for the file of a camera.
+        The reason why its colours are exact, from `Photo.exact_by` or the user; "" for none, as for
+        a file from a camera.
     is_of_sensor
-        Whether it has the values of a sensor, as a RAW photo.
+        True for sensor values, as in a RAW photo.
     """
     fitting = [
         name for name, card in cards.items() if card.file and card.needs_camera == is_of_sensor
@@ -331,7 +327,7 @@ def model_for(
 
 
 def reason_for(model: str, exact_by: str) -> str:
-    """A sentence that says whether *model* suits such a photo; "" for other models."""
+    """A sentence on how well *model* suits such a photo; "" for other models."""
     if model not in (PHOTOGRAPHED, RENDERED) or PHOTOGRAPHED not in MODELS:
         return ""
     if exact_by:
@@ -352,12 +348,12 @@ LIGHT_MODELS: Mapping[str, ModelCard] = MappingProxyType(
 
 
 def list_card(card: ModelCard) -> None:
-    """Put the *card* of a model of this session into `MODELS`, or in the place of an older one.
+    """Add the *card* of a model of this session to `MODELS`, or replace an older one.
 
     Raises
     ------
     ModelError
-        If a model that is not of this session has its name.
+        If a model from outside this session has the same name.
     """
     if _LISTED.get(card.name, card).file != IN_MEMORY:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Weights files as models: the network that their tensors make, and their card."""
+"""Weights files as models: the network built from their tensors, and their card."""
 
 import hashlib
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ from napari_mst.networks import NETWORKS, OURS, Kind, Network
 _START_OF_ONNX = b"\x08"  # the version of the format
 
 _ONNX = replace(NETWORKS["pixelwise"], title="ONNX network", taken_as="a network of linear light")
-"""The conventions of an ONNX file without a card."""
+"""Conventions for an ONNX file without a card."""
 
 _OTHER_NETWORKS = {
     "body.0.body.0.blocks.": "MIRNet",
     "shallow_feat1.0.weight": "MPRNet",
     "patch_embed.proj.weight": "Restormer",
 }
-"""Prefix of keys that only this network of the authors' tool box has, for an error."""
+"""Prefixes of keys found only in these networks of the authors' toolbox, for an error."""
 
 
 def load_file(path: Path, fields: Mapping[str, Any], is_bundled: bool) -> Model:
@@ -48,7 +48,7 @@ def load_file(path: Path, fields: Mapping[str, Any], is_bundled: bool) -> Model:
 
 
 def _read_network(data: bytes, bundled: str | None) -> tuple[Kind, Network, ModelCard | None]:
-    """The network of a file, its row, and its card if it has one."""
+    """The kind and the network of a file, and its card if it has one."""
     if data.startswith(_START_OF_ONNX) and not is_safetensors(data):
         network, metadata = read_onnx(data)
         return _ONNX, network, card_from_metadata(metadata)
@@ -76,7 +76,7 @@ def _kind(state: Mapping[str, Tensor]) -> Kind:
 def _assumed_card(
     name: str, data: bytes, kind: Kind, network: Network
 ) -> tuple[ModelCard, tuple[str, ...]]:
-    """The card of a file without one: the published card, or the conventions of its kind."""
+    """The card for a file without one: the published card, or the conventions of its kind."""
     # A git object id is the SHA-1 of the contents after this header.
     blob = b"blob %d\0" % len(data) + data
     if hashlib.sha1(blob, usedforsecurity=False).hexdigest() == PUBLISHED.git_blob:

@@ -1,4 +1,4 @@
-"""`load_model`, by name or from a file: without torch where compiled kernels compute all passes."""
+"""`load_model`, by name or from a file; without torch if compiled kernels cover all passes."""
 
 import hashlib
 from collections.abc import Mapping
@@ -29,20 +29,20 @@ def load_model(name_or_path: str | PathLike[str] = DEFAULT, **card: Unpack[FileC
     """Load a model of `models` by name, or a weights file of a network of `NETWORKS`.
 
     The default is the first model. A file is `.pth`, `.safetensors` or, with the extra `onnx`,
-    `.onnx`, which its content shows. An ONNX file may hold any network of photos: see `Model.of`.
+    `.onnx`, according to its content. An ONNX file may hold any network for photos, see `Model.of`.
 
     Parameters
     ----------
     card
-        Fields of the `ModelCard`, as ``wavelengths`` in nm and ``is_linear``, that the file does
-        not say, or says otherwise.
+        Fields of the `ModelCard`, such as ``wavelengths`` in nm and ``is_linear``, that are missing
+        or wrong in the file.
 
     Raises
     ------
     ModelError
-        If it is neither the name of a model whose weights are bundled, nor a file.
+        If the name is neither that of a model with bundled weights nor of a file.
     CheckpointError
-        If the file is damaged, unsafe, or does not hold exactly the tensors of such a network; or
+        If the file is damaged or unsafe, or does not hold exactly the tensors of such a network; or
         if a field of *card* is unusable.
     OutOfMemory
         If there is too little memory for the weights.
@@ -98,7 +98,7 @@ def _weights_path(name_or_path: str | PathLike[str]) -> Path:
 
 
 def _bundled(path: Path, fields: Mapping[str, Any]) -> Model | None:
-    """The bundled model at *path*, whose network is not made yet; None for another file."""
+    """The bundled model at *path*, with its network not created yet; None for another file."""
     if path.parent != WEIGHTS:
         return None
     sha256, weights = _sealed(path)
@@ -126,7 +126,7 @@ def _network_at(path: Path) -> "Network":
 
 
 def bundled_weights(name: str) -> Mapping[str, Singles]:
-    """The weights of a bundled model by their names; it raises as `load_model` does."""
+    """The weights of a bundled model by name; raises like `load_model`."""
     return _sealed(_weights_path(name))[1]
 
 

@@ -1,7 +1,7 @@
-"""`Model`, a network with its card, and `load_model`, by name or from a file.
+"""`Model`: a network with its card.
 
 A bundled model whose passes all have compiled kernels is loaded without torch; its torch module is
-made when somebody asks for it.
+created on first use.
 """
 
 import threading
@@ -35,19 +35,19 @@ _ASSUMED_LINEAR = (
 )
 
 _MAX_BYTES = 2**30
-"""Largest weights file that is read; MST++ has 6.5 MB."""
+"""Largest weights file in bytes; MST++ has 6.5 MB."""
 
 _COPIES = 4
-"""Loading takes this times the size of a file: bytes, tensors, and both in twice the precision."""
+"""Memory for loading in file sizes: bytes, tensors, and both in double precision."""
 
-_making = threading.RLock()  # the model of the same file is made in between
+_making = threading.RLock()  # reentrant: the network comes from a model of the same file
 
 
 class _Made:
-    """The field of a network that is made when it is first asked for."""
+    """A field whose network is created on first access."""
 
     def __get__(self, model: Any, _kind: type) -> "Network":
-        if model is None:  # a dataclass asks for a default, and there is none
+        if model is None:  # a dataclass looks for a default, which does not exist
             raise AttributeError
         with _making:
             network: Network | partial[Network] = vars(model)["network"]
@@ -63,13 +63,13 @@ class _Made:
 class Model:
     """A network with its conventions.
 
-    `assumptions` are sentences for the user about facts that the file lacks. `compiled` is the
+    `assumptions` are sentences for the user about facts missing in the file. `compiled` is the
     program of a bundled network for compiled kernels, without torch; None for others.
 
     Raises
     ------
     ModelError
-        If the network does not say its passes: see `napari_mst.networks.Network`.
+        If the network does not list its passes, see `napari_mst.networks.Network`.
 
     Notes
     -----
@@ -99,7 +99,7 @@ class Model:
 
     def __post_init__(self) -> None:
         if isinstance(vars(self)["network"], partial):
-            return  # one of ours
+            return  # one of our own networks
         if not callable(getattr(self.network, "program", None)):
             kind = type(self.network).__name__
             raise ModelError(
@@ -111,14 +111,14 @@ class Model:
     def compiled(self) -> Program | None:
         """The program of a bundled network for compiled kernels, without torch.
 
-        None if kernels do not compute all of it, or if the network was made: it may be another now.
+        None if kernels do not cover all passes, or if the torch network exists: it may differ now.
         """
         is_made = not isinstance(vars(self)["network"], partial)
         return None if is_made else vars(self)["_program"]
 
     @property
     def sides(self) -> tuple[int, int]:
-        """Channels of the photo, and bands of the cube."""
+        """Channels of the photo and bands of the cube."""
         if (program := self.compiled) is not None:
             return program.in_bands, program.output.channels
         return self.network.in_bands, self.network.out_bands
@@ -126,15 +126,15 @@ class Model:
     def to_onnx(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Save the model and its card as an ONNX file, for other programs and for `load_model`.
 
-        The graph takes photos (1, C, H, W), float32, of any H and W that are multiples of the
-        number under ``napari_mst.multiple`` in its metadata: photos are padded before, as
-        `numpy.pad` does in its mode "reflect", and cubes cropped. It needs the extra `onnx`.
+        The graph takes photos (1, C, H, W), float32, whose H and W are multiples of the number
+        under ``napari_mst.multiple`` in its metadata. Pad photos beforehand like `numpy.pad` with
+        mode "reflect", and crop the cubes. Saving needs the extra `onnx`.
 
         Raises
         ------
         ModelError
-            If the model needs a camera, or if torch cannot export its network for all sizes: five
-            are compared, to 1e-5 of the largest value.
+            If the model needs a camera, or torch cannot export its network for all sizes: five
+            sizes are compared, to 1e-5 of the largest value.
         CheckpointError
             If the extra is not installed.
         SaveError
@@ -166,30 +166,32 @@ class Model:
     ) -> "Model":
         """The model of any torch module (N, 3, H, W) -> (N, B, H, W), whose geometry is measured.
 
-        The module may want sides that are multiples of a number up to 32. It is run tile by tile if
-        an output pixel looks less than 256 pixels far, else on the whole photo at once; either way
-        the cube equals one forward pass, to the rounding of torch. The model has a copy of the
-        module as it is now, in evaluation mode and float32. A module that says its passes (a
-        `napari_mst.networks.Network`) runs by them, and its attention can be recorded.
+        The module may need sides that are multiples of a number up to 32. It runs tile by tile if
+        an output pixel depends on fewer than 256 pixels to each side, else on the whole photo at
+        once. Either way the cube equals one forward pass, up to the rounding of torch. The model
+        holds a copy of the current module in evaluation mode and float32. A module that lists its
+        passes (a `napari_mst.networks.Network`) runs pass by pass, and its attention can be
+        recorded.
 
         Parameters
         ----------
         wavelengths
-            Band centres in nm, one for each of the B bands.
+            Centres of the B bands in nm.
         in_bands
             Channels of the photo.
         reach
             Pixels on each side on which an output pixel depends, if known; None for all.
         card
-            Fields of the `ModelCard`, as ``name``, ``is_linear``, ``normalisation``, ``quantity``.
-            By default the module takes linear light as it is and gives reflectance. With a name,
-            the model is one of `models` until the program ends: the window lists it.
+            Fields of the `ModelCard`, such as ``name``, ``is_linear``, ``normalisation`` and
+            ``quantity``. By default the module takes unchanged linear light and returns
+            reflectance. A model with a name is listed in `models` and in the window until the
+            program ends.
 
         Raises
         ------
         ModelError
-            If the module takes no such photo, if its result has another size or number of bands,
-            if *reach* is too short, or if a field of the card is unusable or its name is taken.
+            If the module does not accept such a photo, its result has another size or number of
+            bands, *reach* is too short, a field of the card is unusable, or the name is taken.
         """
         from napari_mst.networks import OURS
         from napari_mst.networks.layout import sha256_of
@@ -219,11 +221,11 @@ class Model:
 
 
 MADE: dict[str, Model] = {}
-"""The models that were made in this session, by the names that they were given."""
+"""The models created in this session with a name, by that name."""
 
 
 def sound_card(fields: Mapping[str, Any]) -> ModelCard:
-    """The card of *fields*; raises `ModelError`."""
+    """The card with these *fields*; raises `ModelError` if one is unusable."""
     try:
         wavelengths = tuple(map(float, fields["wavelengths"]))
         card = ModelCard(**{**fields, "wavelengths": wavelengths})
@@ -237,7 +239,7 @@ def sound_card(fields: Mapping[str, Any]) -> ModelCard:
 
 
 def check_bands(card: ModelCard, bands: int) -> None:
-    """Raise `CheckpointError` if *card* has other wavelengths than one for each of the *bands*."""
+    """Raise `CheckpointError` if *card* has wavelengths, but not one per band."""
     if card.wavelengths and len(card.wavelengths) != bands:
         raise CheckpointError(
             f"Expected {bands} wavelengths in the model card, got {len(card.wavelengths)}."
@@ -245,7 +247,7 @@ def check_bands(card: ModelCard, bands: int) -> None:
 
 
 def read_weights(path: Path) -> bytes:
-    """All of the file, if it is of a size that memory holds."""
+    """The contents of the file at *path*, if it fits into memory."""
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:

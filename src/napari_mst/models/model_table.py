@@ -1,4 +1,4 @@
-"""The table of the models to choose from."""
+"""The table of available models."""
 
 import re
 
@@ -8,7 +8,7 @@ _COLUMNS = "model", "photos", "error", "measured on", "size"
 
 
 class ModelTable(dict[str, ModelCard]):
-    """The cards of all models by name; printed, one short line each."""
+    """The cards of all models by name; prints as one short line per model."""
 
     def __repr__(self) -> str:
         rows = [_COLUMNS, *(self._row(card) for card in self.values())]
@@ -30,7 +30,7 @@ class ModelTable(dict[str, ModelCard]):
 
 
 def list_models() -> ModelTable:
-    """The models to choose from: for which photos, how accurate, and how large.
+    """The available models, with suitable photos, accuracy and size.
 
     The error is the mean of abs(estimate - truth) / truth.
 

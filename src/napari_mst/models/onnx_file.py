@@ -1,4 +1,4 @@
-"""ONNX files: foreign files as networks, if they are plain data, and our networks as files.
+"""ONNX files: reads foreign files as networks, if they are plain data, and writes our networks.
 
 onnxruntime computes them in float32 on the CPU. Format: https://onnx.ai/onnx/repo-docs/IR.html.
 """
@@ -27,7 +27,7 @@ _DOMAINS = ("", "ai.onnx")
 
 _LOOK = 64
 _MOST_NUMBERS = 2**27
-"""Most numbers of a map for a photo of 64 x 64: a graph of a few bytes can ask for any number."""
+"""Largest map for a photo of 64 x 64, in numbers: a tiny graph can ask for any size."""
 
 
 _OF_SIZES = (
@@ -52,18 +52,18 @@ _OF_SIZES = (
     "Identity",
     "Constant",
 )
-"""Operators by which graphs compute the sizes of maps."""
+"""Operators with which graphs compute the sizes of maps."""
 _SIZES = 64
-"""Most numbers of an array that may hold sizes."""
+"""Largest array that may hold sizes, in numbers."""
 
 _MULTIPLE_KEY = "napari_mst.multiple"
 _MULTIPLES = [str(number) for number in range(1, 33)]
-"""Key of the metadata: sides are padded to multiples of this, which counts in attention."""
+"""Metadata key: sides are padded to multiples of this number, and the padding affects attention."""
 
 _TRIED = (97, 150), (61, 83), (16, 23), (32, 40), (120, 72)
-"""Sizes of photos at which an exported graph is compared; the first one is exported.
+"""Photo sizes at which an exported graph is compared; the first size is used for the export.
 
-Padded, its sides are at least twice their multiple, or torch would treat them as fixed.
+After padding, its sides are at least twice the multiple, or torch would treat them as fixed.
 """
 
 _PARITY = 1e-5
@@ -72,7 +72,7 @@ _PARITY = 1e-5
 class OnnxModule(nn.Module):
     """The graph of an ONNX file as a module: (N, C, H, W) -> (N, B, H, W).
 
-    `kernels` are its convolutions, which say how much work and memory it takes.
+    `kernels` are its convolutions, which determine its work and memory.
     """
 
     def __init__(self, data: bytes, kernels: list[Tensor]) -> None:
@@ -90,7 +90,7 @@ class OnnxModule(nn.Module):
         return torch.from_numpy(result).to(x)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_session": None}  # which cannot be copied
+        return self.__dict__ | {"_session": None}  # a session cannot be copied
 
 
 def read_onnx(data: bytes) -> tuple[MeasuredNetwork, dict[str, str]]:
@@ -99,10 +99,10 @@ def read_onnx(data: bytes) -> tuple[MeasuredNetwork, dict[str, str]]:
     Raises
     ------
     CheckpointError
-        If onnx and onnxruntime are not installed, or if the file is damaged, refers to other files,
-        has loops or operators of others, asks for too much memory, or is not one graph of photos.
+        If onnx or onnxruntime is not installed, or the file is damaged, refers to other files, has
+        loops or non-standard operators, needs too much memory, or is not a single graph for photos.
     ModelError
-        If its result has another size than the photo.
+        If the result differs from the photo in size.
     """
     _check_installed()
     import onnx
@@ -113,7 +113,7 @@ def read_onnx(data: bytes) -> tuple[MeasuredNetwork, dict[str, str]]:
         kernels = [] if fault else _kernels(proto)
         module = OnnxModule(data, kernels)
         module._session = None if fault else _session(data)
-    except Exception as error:  # protobuf, onnx and onnxruntime each have their own
+    except Exception as error:  # protobuf, onnx and onnxruntime each raise their own
         raise CheckpointError(
             f"Expected an intact ONNX file, got: {_first_line(error)}."
         ) from error
@@ -128,14 +128,14 @@ def read_onnx(data: bytes) -> tuple[MeasuredNetwork, dict[str, str]]:
 def write_onnx(
     path: Path, network: Network, metadata: Mapping[str, str], *, overwrite: bool = False
 ) -> None:
-    """Save *network* as an ONNX file of any height and width, which is compared with it first.
+    """Save *network* as an ONNX file for any height and width, after comparing the two.
 
     Raises
     ------
     CheckpointError
         If the packages of the extra `onnx` are not installed.
     ModelError
-        If torch cannot export the network, or if the graph gives something else at another size.
+        If torch cannot export the network, or the graph differs from it at some size.
     SaveError
         See `atomic_save.saving`.
     """
@@ -156,7 +156,7 @@ def write_onnx(
         graph = OnnxModule(data, [])
         with torch.inference_mode():
             pairs = [(graph(photo), network(photo)) for photo in photos]
-    except Exception as error:  # torch.export, the exporter and onnxruntime each have their own
+    except Exception as error:  # torch.export, the exporter and onnxruntime each raise their own
         raise ModelError(
             f"Expected a network that torch exports for any size, got: {_first_line(error)}."
         ) from error
@@ -190,13 +190,13 @@ def _exported(network: Network, photo: Tensor, multiple: int) -> "ModelProto":
     if any(each.dim_value for each in _inputs(proto)[0].type.tensor_type.shape.dim[2:]):
         raise ValueError("a graph of one size only")
     for part in (*proto.graph.node, *proto.graph.value_info):
-        del part.metadata_props[:]  # which name the files of this computer
+        del part.metadata_props[:]  # they name files of this computer
     return proto
 
 
 def _first_line(error: Exception) -> str:
     line, _, _ = str(error).partition("\n")
-    plain, _, _ = line.partition("\x1b")  # from where on the exporter writes in colours
+    plain, _, _ = line.partition("\x1b")  # the exporter continues in colour
     return shown(plain.rstrip(". "), 100)
 
 
@@ -209,7 +209,7 @@ def _check_installed() -> None:
 
 
 def _fault(proto: "ModelProto") -> str:
-    """Return the expected and the actual content of *proto* as text; "" if it is harmless."""
+    """The expected and the actual content of *proto* as text; "" if it is harmless."""
     from onnx import AttributeProto, TensorProto
 
     graph = proto.graph
@@ -237,7 +237,7 @@ def _inputs(proto: "ModelProto") -> list[Any]:
 
 
 def _bomb(proto: "ModelProto") -> str:
-    """Return the largest size allowed for a small photo, and the size of *proto*; "" if it fits."""
+    """The largest size allowed for a small photo and the size in *proto*; "" if it fits."""
     import onnx
 
     small = onnx.ModelProto()
@@ -246,7 +246,7 @@ def _bomb(proto: "ModelProto") -> str:
     for dimension, size in zip(dimensions, (1, None, _LOOK, _LOOK), strict=True):
         if size and not dimension.dim_value:
             dimension.dim_value = size
-    # The sizes in the file may be wrong.
+    # The sizes stated in the file may be wrong.
     del small.graph.value_info[:]
     small.graph.output[0].type.tensor_type.ClearField("shape")
     inferred = _inferred(small)
@@ -265,9 +265,9 @@ def _bomb(proto: "ModelProto") -> str:
 
 
 def _inferred(proto: "ModelProto") -> Any:
-    """The graph of *proto* with the shapes of its maps, in which sizes are computed.
+    """The graph of *proto* with the shapes of its maps, after computing sizes.
 
-    onnx's own inference gives up at a size that is divided, which all networks with heads do.
+    onnx's own inference gives up at a divided size, which occurs in all networks with heads.
     """
     import onnx
     from onnx.reference import ReferenceEvaluator
@@ -286,7 +286,7 @@ def _inferred(proto: "ModelProto") -> Any:
             inputs = [name for name in node.input if name]
             feeds = {name: known[name] for name in inputs if name in known}
             if node.op_type == "Shape" and inputs[0] in shapes:
-                # Without memory: all of its numbers are one.
+                # Takes no memory: all its elements share one number.
                 feeds = {inputs[0]: np.broadcast_to(np.float32(0), shapes[inputs[0]])}
             if node.op_type in _OF_SIZES and len(feeds) == len(set(inputs)):
                 (result,) = ReferenceEvaluator(node, opsets=opsets).run(None, feeds)
@@ -300,7 +300,7 @@ def _inferred(proto: "ModelProto") -> Any:
 
 
 def _shapes(graph: Any) -> dict[str, tuple[int, ...]]:
-    """The shapes of the maps of *graph* that are known before it runs."""
+    """The shapes of the maps of *graph* that are known before a run."""
     shapes = {}
     for each in (*graph.input, *graph.value_info, *graph.output):
         tensor = each.type.tensor_type
@@ -325,7 +325,7 @@ def _session(data: bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # The engine runs tiles on its own threads, and knows what memory they take.
+    # The engine runs tiles on its own threads, and plans their memory.
     options.intra_op_num_threads = 1
     options.enable_cpu_mem_arena = False
     options.log_severity_level = 4

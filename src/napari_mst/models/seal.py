@@ -1,8 +1,8 @@
-"""Seals of weights files, which show if a bit has changed: safetensors has no checksum.
+"""Seals of weights files, which reveal any changed bit: safetensors has no checksum.
 
-Files that we write carry a seal in their card: the SHA-256 of the whole file with zeros in the
-place of the seal. Bundled files are compared with a list in this module, which is part of the
-program and not of the file. Format: https://github.com/huggingface/safetensors.
+Files that we write have a seal in their card: the SHA-256 of the whole file with zeros in place of
+the seal. Bundled files are compared with a list in this module, which is part of the program rather
+than of the file. Format: https://github.com/huggingface/safetensors.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ BUNDLED = {
 
 _EMPTY = b"0" * 64
 _BEFORE_SEAL = rb"\"seal\": \""
-"""The bytes before the seal: the card is JSON within JSON, so its quotes are escaped."""
+"""Bytes before the seal: the card is JSON within JSON, so its quotes are escaped."""
 
 
 def write_weights(path: Path, tensors: "Mapping[str, Tensor]", card: ModelCard) -> None:
@@ -53,7 +53,7 @@ def write_weights(path: Path, tensors: "Mapping[str, Tensor]", card: ModelCard) 
 
 
 def check_seal(data: bytes) -> None:
-    """Refuse a safetensors file with contents that differ from the sealed ones.
+    """Refuse a safetensors file whose contents differ from the sealed contents.
 
     Files without a seal pass.
 
@@ -70,7 +70,7 @@ def check_seal(data: bytes) -> None:
 
 
 def check_bundled(name: str, sha256: str) -> None:
-    """Refuse the bundled file *name* if it is not the one that came with this version.
+    """Refuse the bundled file *name* unless it is the one delivered with this version.
 
     Raises
     ------
@@ -84,14 +84,14 @@ def check_bundled(name: str, sha256: str) -> None:
 
 
 def _place_of_seal(data: bytes) -> int:
-    """The byte at which the seal begins; -1 if there is none."""
+    """Offset of the seal; -1 without a seal."""
     size_of_header = int.from_bytes(data[:8], "little")
     found = data.find(_BEFORE_SEAL, 0, 8 + size_of_header)
     return found if found < 0 else found + len(_BEFORE_SEAL)
 
 
 def _seal_of(data: bytes, place: int) -> bytes:
-    """SHA-256 of *data* with zeros in the *place* of the seal, as text."""
+    """SHA-256 of *data* with zeros at the *place* of the seal, as text."""
     digest = hashlib.sha256(data[:place])
     digest.update(_EMPTY)
     digest.update(memoryview(data)[place + len(_EMPTY) :])

@@ -1,8 +1,8 @@
-"""Load foreign weights: nothing in them runs, and nothing is loaded partially.
+"""Loads foreign weights without running code from them, and never partially.
 
-A zip file of torch (`.pth`) is checked against its own checksums and for bombs before torch sees
-it, and torch reads it with ``weights_only=True``; a safetensors file cannot hold code.
-CVE-2025-32434, CVE-2026-24747.
+A zip file of torch (`.pth`) is checked against its own checksums and for bombs before torch opens
+it with ``weights_only=True``; a safetensors file cannot contain code. CVE-2025-32434,
+CVE-2026-24747.
 """
 
 import io
@@ -22,12 +22,12 @@ from napari_mst.models.cards import ModelCard, card_from_metadata, read_metadata
 from napari_mst.models.seal import check_seal
 
 _SAFE_TORCH = (2, 10)
-"""First torch whose ``weights_only`` reader is not known to be exploitable."""
+"""First version of torch whose ``weights_only`` reader has no known exploit."""
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 _MAX_PICKLE = 2**24
-"""Largest part of a .pth file that is not numbers; MST++ and its optimizer have 100,000 bytes."""
+"""Most bytes of a .pth file that are not numbers; MST++ with its optimizer has 100,000."""
 
 _NOTHING_RUN = "Nothing was run. Ask for a .safetensors file or a plain state_dict."
 
@@ -39,14 +39,14 @@ _PLAIN_OBJECTS = re.compile(
     | torch\.serialization\ _get_layout""",
     re.VERBOSE,
 )
-"""The objects in a pickled state dict, by module and name.
+"""Objects allowed in a pickled state dict, by module and name.
 
-torch takes more: `bytearray`, which makes gigabytes of one number, and conversions of tensors that
-repeat one number a billion times.
+torch allows more: `bytearray`, which turns one number into gigabytes, and conversions of tensors
+that repeat one number a billion times.
 """
 
 _OF_PROGRAM = re.compile(r"(^|/)code/|models/\w+\.json$")
-"""Entries of a file that only `torch.export.save` or `torch.jit.save` writes."""
+"""Entries written only by `torch.export.save` or `torch.jit.save`."""
 
 _WRAPPERS = (
     "model_state_dict",
@@ -58,19 +58,19 @@ _WRAPPERS = (
     "state_dict_ema",
     "model_ema",
 )
-"""Keys under which training scripts keep the weights, in the order in which they are preferred."""
+"""Keys under which training scripts store the weights, in order of preference."""
 
 _DEPTH = 5
-"""Dictionaries around a state dict; a pickle can hold a dictionary that holds itself."""
+"""Most dictionaries around a state dict; in a pickle, a dictionary can contain itself."""
 
 _PREFIXES = ("module.", "_orig_mod.", "netG.", "model.", "net.")
-"""Prefixes of every key, which DataParallel, torch.compile and training frameworks add."""
+"""Prefixes that DataParallel, torch.compile and training frameworks add to every key."""
 
 
 def parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelCard | None]:
-    """The tensors of a weights file and, if it carries one, its card.
+    """The tensors of a weights file and, if it has one, its card.
 
-    *bundled* is the name of a file of ours.
+    *bundled* is the name of a bundled file.
     """
     if data.startswith(b"PK\3\4"):
         return _read_zip(data), None
@@ -79,14 +79,14 @@ def parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelCa
         card = card_from_metadata(read_metadata(io.BytesIO(data)), bundled)
         try:
             return _unprefixed(safetensors.torch.load(data)), card
-        except Exception as error:  # each way in which a header is wrong has its own exception
+        except Exception as error:  # every fault of a header has its own exception
             raise _refusal(error) from error
     raise CheckpointError(f"Expected a .pth, .safetensors or .onnx file, got {_diagnosis(data)}")
 
 
 def is_safetensors(data: bytes) -> bool:
     """True if *data* begins as a safetensors file."""
-    # After the size of the header, whose first byte can be any, comes JSON.
+    # The size of the header, eight bytes of any value, is followed by JSON.
     return data[8:9] == b"{"
 
 
@@ -104,7 +104,7 @@ def _diagnosis(data: bytes) -> str:
 
 
 def _refusal(error: Exception) -> Exception:
-    """The error to raise where a library met *error*: a damaged file, unless memory is short."""
+    """The error for a library's *error*: a damaged file, unless memory is short."""
     return MemoryError() if is_out_of_memory(error) else _damaged()
 
 
@@ -123,19 +123,19 @@ def _read_zip(data: bytes) -> dict[str, Tensor]:
     _check_zip(data)
     try:
         loaded = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:  # its text advises to load unsafely: not passed on
+    except pickle.UnpicklingError:  # not passed on: its text recommends unsafe loading
         raise CheckpointError(
             f"Expected nothing but weights, got Python objects that could run code. {_NOTHING_RUN}"
         ) from None
-    except Exception as error:  # torch meets damage with RuntimeError, OSError, EOFError, ...
+    except Exception as error:  # torch raises RuntimeError, OSError, EOFError, ... about damage
         raise _refusal(error) from error
     return _unprefixed(_unwrapped(loaded))
 
 
 def _check_zip(data: bytes) -> None:
-    """Refuse wrong checksums and bombs, which torch accepts.
+    """Refuse wrong checksums and bombs, both of which torch accepts.
 
-    A bomb is a compressed entry, or a call in a pickle that makes far more than the file holds.
+    A bomb is a compressed entry, or a call in a pickle that creates far more than the file holds.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -145,7 +145,7 @@ def _check_zip(data: bytes) -> None:
             size = sum(entry.file_size for entry in entries)
             is_intact = is_stored and size <= len(data) and archive.testzip() is None
             strange = _strange_object(archive) if is_intact else ""
-    except Exception as error:  # zipfile meets damage with BadZipFile, struct.error, ...
+    except Exception as error:  # zipfile raises BadZipFile, struct.error, ... about damage
         raise _refusal(error) from error
     if is_program:
         raise CheckpointError(
@@ -165,7 +165,7 @@ def _check_zip(data: bytes) -> None:
 
 
 def _strange_object(archive: zipfile.ZipFile) -> str:
-    """The first object in the pickles of *archive* that a state dict does not need; "" if none."""
+    """The first object in the pickles of *archive* that no state dict needs; "" if none."""
     pickles = [entry for entry in archive.infolist() if entry.filename.lower().endswith(".pkl")]
     if sum(entry.file_size for entry in pickles) > _MAX_PICKLE:
         return f"more than {_MAX_PICKLE:,} bytes of other objects"
@@ -178,7 +178,7 @@ def _strange_object(archive: zipfile.ZipFile) -> str:
 
 
 def _unwrapped(loaded: object) -> dict[str, Tensor]:
-    """The state dict inside the file of a training script, without numbers and optimizer state."""
+    """The state dict in the file of a training script, without counters and optimizer state."""
     for _ in range(_DEPTH):
         if not isinstance(loaded, Mapping):
             break
@@ -197,12 +197,12 @@ def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
     for prefix in _PREFIXES:
         if state and all(key.startswith(prefix) for key in state):
             return _unprefixed({key.removeprefix(prefix): value for key, value in state.items()})
-    # Batch normalisation counts the steps of its training: no weight, and no floating-point number.
+    # Batch normalisation counts training steps, which is neither a weight nor floating-point.
     return {key: each for key, each in state.items() if not key.endswith(".num_batches_tracked")}
 
 
 def checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """*state*, if it has plain floating-point tensors."""
+    """*state* if all its tensors are plain floating-point ones; else raises `CheckpointError`."""
     for key, value in state.items():
         name = key[-60:]
         if value.dtype not in _DTYPES:
@@ -216,7 +216,7 @@ def checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
     storages = [value.untyped_storage() for value in state.values()]
     stored = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
     total = sum(value.nbytes for value in state.values())
-    if total > stored:  # in single precision each of them would be copied
+    if total > stored:  # conversion to single precision would copy shared numbers
         raise CheckpointError(
             f"Expected stored weights, got {total:,} bytes of numbers in {stored:,} stored ones."
         )

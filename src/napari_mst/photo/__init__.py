@@ -1,5 +1,5 @@
-"""Photos as they come in, and the cameras that took them.
+"""Photos as stored, and the cameras that took them.
 
-`photo` holds the photo itself, `files` reads image files, `values` takes arrays of any layout and
-gives stored numbers their meaning, `cameras` knows cameras, and `lights` illuminants.
+`photo` holds the photo itself, `files` reads image files, `values` accepts arrays of any layout and
+interprets stored numbers, `cameras` has the cameras, and `lights` the illuminants.
 """

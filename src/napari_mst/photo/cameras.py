@@ -1,6 +1,6 @@
-"""Cameras: their measured sensitivities, the lights that they are used in, and their response.
+"""Cameras: their measured sensitivities, the lights in which they are used, and their response.
 
-Some cameras are sold under several names: `data/aliases.json` has those that they write into EXIF.
+Some cameras are sold under several names; `data/aliases.json` lists those found in EXIF.
 Sensitivities and lights are at 400, 410, ..., 700 nm. `data/README.md` gives their origins and
 licences.
 """
@@ -27,38 +27,38 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.lights import WAVELENGTHS, made_light
 
 CAMERA_RGB = "linear RGB of a camera and an illuminant"
-"""The rendering of `camera_response`, in the words of a model card.
+"""Name of the rendering of `camera_response` in model cards.
 
-A model of this card needs the camera and the illuminant.
+A model with this card needs the camera and the illuminant.
 """
 
 SRGB = "sRGB"
-"""The name of the camera that sees as the CIE observer does, through the sRGB matrix."""
+"""Name of the ideal camera: the CIE observer followed by the sRGB matrix."""
 
 DAYLIGHT = "D65"
 
 ESTIMATED = "estimate"
-"""The illuminant of an `Acquisition` that each photo has to show: see `nm.light.estimate`."""
+"""Illuminant of an `Acquisition` to be estimated from each photo: see `nm.light.estimate`."""
 
 BALANCED = "as stored"
-"""The white balance of a photo whose white is grey, and of a RAW file that stores its own."""
+"""White balance of a photo whose white is neutral, and of a RAW file with a stored balance."""
 
 OF_SENSOR = "by the sensitivities"
-"""The white balance of a photo that has none: the camera's is computed."""
+"""White balance of an unbalanced photo: it is computed from the camera's sensitivities."""
 
 
 GRID = WAVELENGTHS
 """Wavelengths (nm) of all sensitivities and lights."""
 
 EQUAL = "E"
-"""The illuminant of equal power at all wavelengths."""
+"""Illuminant of equal power at all wavelengths."""
 
 CHART = "chart"
-"""The first word of a camera that a chart gave: its shares of components follow."""
+"""First word of a camera known from a chart; its shares of components follow."""
 
-_TABULATED = (DAYLIGHT, "A", EQUAL)  # illuminants that `colour` knows
-_FIRST = (DAYLIGHT, "D50", "A")  # illuminants that head the list, being those asked for most
-_SHOWN = 60  # characters of a name in a message
+_TABULATED = (DAYLIGHT, "A", EQUAL)  # illuminants in `colour`
+_FIRST = (DAYLIGHT, "D50", "A")  # the most common illuminants head the list
+_SHOWN = 60  # most characters of a name in a message
 
 
 @dataclass(frozen=True)
@@ -68,21 +68,21 @@ class Acquisition:
     Attributes
     ----------
     camera, illuminant
-        See `camera_response`; names become as they are listed. The illuminant may be `ESTIMATED`.
+        See `camera_response`; names take their listed spelling. The illuminant may be `ESTIMATED`.
     white
-        Value, as stored, of a surface of reflectance 1 (in green, if the photo is not balanced);
+        Stored value of a surface of reflectance 1 (of its green, if the photo is not balanced);
         0 means full scale.
     balance
-        `BALANCED`, or `OF_SENSOR` for the values of the sensor as they are; or what the photo has
-        for a white surface, red, green and blue in one text: "0.52 1 0.67".
+        `BALANCED`, or `OF_SENSOR` for plain sensor values; or the photo's red, green and blue of a
+        white surface in one text: "0.52 1 0.67".
     references
-        Places in the photo and their reflectances, which tell an estimated illuminant, as
-        `light.estimate` takes them.
+        Places in the photo and their reflectances, which help to estimate the illuminant, as in
+        `light.estimate`.
 
     Raises
     ------
     CameraError
-        If the white is negative or not finite, or there is no such balance, camera or illuminant.
+        If the white is negative or not finite, or the balance, camera or illuminant is unknown.
 
     Notes
     -----
@@ -120,27 +120,27 @@ class Acquisition:
             object.__setattr__(self, "balance", white_text(_measured_white(self.balance)))
         object.__setattr__(self, "camera", spelled(self.camera))
         object.__setattr__(self, "illuminant", spelled(self.illuminant))
-        # A wrong name is refused where it was written.
+        # A wrong name is refused at once.
         camera_response(self.camera, DAYLIGHT if self.is_estimated else self.illuminant)
 
     @property
     def is_estimated(self) -> bool:
-        """True if the illuminant is not known yet, so that there is no response."""
+        """True if the illuminant is still unknown, so that there is no response."""
         return self.illuminant == ESTIMATED
 
     @property
     def sensor(self) -> Sequence[Sequence[float]] | Doubles:
-        """(31, 3): takes a reflectance to the values of the sensor; only green of white is 1."""
+        """(31, 3), from reflectance to sensor values; the green of white is 1."""
         return unbalanced_response(self.camera, self.illuminant)
 
     @property
     def response(self) -> Doubles:
-        """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
+        """(31, 3), from reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
         return np.asarray(self.sensor / self.white_of_sensor)
 
     @property
     def gains(self) -> Doubles:
-        """(3,): factors of the channels of the photo that balance it."""
+        """White-balance gains (3,) of the photo."""
         if self.balance == BALANCED:
             return np.ones(3)
         if self.balance == OF_SENSOR:
@@ -149,28 +149,28 @@ class Acquisition:
 
     @property
     def white_of_sensor(self) -> Doubles:
-        """(3,): the values of the sensor for a white surface, green being 1."""
+        """Sensor values (3,) of a white surface, with green 1."""
         return np.asarray(np.sum(self.sensor, axis=0))
 
 
 @dataclass(frozen=True)
 class RecordedCapture(Acquisition):
-    """An `Acquisition` from a history; a file that held its camera or light may be gone.
+    """An `Acquisition` from a history, whose camera or light file may no longer exist.
 
     Attributes
     ----------
     sensor
-        (31, 3) the response that was used, as `unbalanced_response` gives it.
+        (31, 3) the response that was used, as from `unbalanced_response`.
     """
 
     sensor: Sequence[Sequence[float]] = ()
 
     def __post_init__(self) -> None:
-        """Skip the checks of names and numbers, which ran when the photo was reconstructed."""
+        """Skip the checks, which ran when the photo was reconstructed."""
 
 
 def load_cameras() -> Mapping[str, Doubles]:
-    """Spectral sensitivities (31, 3) at `GRID` of cameras, by name in the order of the alphabet."""
+    """Spectral sensitivities (31, 3) at `GRID` of cameras, by name in alphabetical order."""
     return stored("cameras31.npz")
 
 
@@ -188,29 +188,29 @@ def camera_response(camera: str, light: str) -> Doubles:
 
     A camera is a name of `load_cameras`, "sRGB" (the CIE observer and the sRGB matrix), or a CSV
     file of wavelength, red, green, blue. A light is a name of `load_illuminants`, "Planck 3200 K",
-    "daylight 5600 K", a mixture as "0.7 A + 0.3 F11", or a CSV file of wavelength, power. Names
-    may be spelled with spaces, and in capitals or not.
+    "daylight 5600 K", a mixture such as "0.7 A + 0.3 F11", or a CSV file of wavelength, power.
+    Case, spaces and punctuation in names do not matter.
 
     Raises
     ------
     CameraError
-        If there is no such camera or light, or its file holds something else.
+        If the camera or light is unknown, or its file holds something else.
     """
     weighted = unbalanced_response(camera, light)
     return weighted / weighted.sum(axis=0)
 
 
 def light_power(light: str) -> Doubles:
-    """Relative spectral power (31,) at `GRID` of a *light*, as `camera_response` takes it."""
+    """Relative spectral power (31,) at `GRID` of a *light*; see `camera_response` for its names."""
     return _light(spelled(light))
 
 
 def unbalanced_response(camera: str, light: str) -> Doubles:
-    """`camera_response` as the sensor gives it: only the green of a white surface is 1."""
+    """`camera_response` without white balance: only the green of a white surface is 1."""
     camera = spelled(camera)
     power = _light(spelled(light))[:, None]
     if camera == SRGB:
-        # The response of sRGB holds daylight already.
+        # The response of sRGB includes daylight already.
         weighted = srgb_response(GRID) / illuminant(DAYLIGHT, GRID)[:, None] * power
     else:
         weighted = _sensitivities(camera) * power
@@ -218,12 +218,12 @@ def unbalanced_response(camera: str, light: str) -> Doubles:
 
 
 def sensor_white(camera: str, light: str) -> Doubles:
-    """(3,): the values of the sensor for a white surface under *light*, green being 1."""
+    """Sensor values (3,) of a white surface under *light*, with green 1."""
     return unbalanced_response(camera, light).sum(axis=0)
 
 
 def white_text(values: Doubles) -> str:
-    """The balance of an `Acquisition` whose photo has *values* (3,) for a white surface."""
+    """The balance of an `Acquisition` in whose photo a white surface has *values* (3,)."""
     return " ".join(f"{value:.6g}" for value in values / values[1])
 
 
@@ -239,10 +239,9 @@ def _measured_white(text: str) -> Doubles:
 
 
 def matching_camera(make: str, model: str) -> str:
-    """The camera of `load_cameras` with this *make* and *model*, as EXIF has them.
+    """The camera of `load_cameras` with this *make* and *model* in EXIF; "" if there is none.
 
-    "" if none has exactly this name, or is sold under it elsewhere. Some models name their brand
-    themselves.
+    Names and aliases must match exactly. Some models include their brand.
     """
     file = resources.files("napari_mst").joinpath("data", "aliases.json")
     aliases = json.loads(file.read_text(encoding="utf-8"))
@@ -254,9 +253,9 @@ def matching_camera(make: str, model: str) -> str:
 
 
 def spelled(name: str) -> str:
-    """*name* as the camera or illuminant is listed: Nikon_D5100 for "nikon d5100".
+    """The listed spelling of a camera or illuminant: Nikon_D5100 for "nikon d5100".
 
-    Any other name is unchanged.
+    Other names stay unchanged.
     """
     return _listed().get(plain(name), name)
 
@@ -267,7 +266,7 @@ def _listed() -> Mapping[str, str]:
 
 
 def named(name: str) -> str:
-    """*name* for a record; a file becomes its name and the beginning of its sha256."""
+    """*name* for a record; a file becomes its file name and the beginning of its sha256."""
     if not is_file(name):
         return name
     path = Path(name)
@@ -275,14 +274,14 @@ def named(name: str) -> str:
 
 
 def is_file(name: str) -> bool:
-    """True if the camera or illuminant *name* names a file."""
+    """True if the camera or illuminant *name* is a file."""
     return name not in load_cameras() and name not in load_illuminants() and names_a_file(name)
 
 
 def _light(name: str) -> Doubles:
     lights = load_illuminants()
     if name == BY_CHART:
-        # The response that the chart gave holds the light already.
+        # The response from the chart includes the light already.
         return lights[EQUAL]
     if name in lights:
         return lights[name]
@@ -309,15 +308,15 @@ def _sensitivities(name: str) -> Doubles:
 
 
 def chart_camera(shares: Sequence[float]) -> str:
-    """The name of a camera whose response under equal light has these *shares* of components."""
+    """Name of a camera whose response under equal light has these *shares* of components."""
     return " ".join([CHART, *(f"{share:.5f}" for share in shares)])
 
 
 class ChartResponses(NamedTuple):
-    """Responses of 52 cameras under 15 lights, all balanced, by which a chart knows a camera.
+    """Balanced responses of 52 cameras under 15 lights, from which a chart identifies a camera.
 
     *mean* (3, 31) and *components* (12, 3, 31) are their principal components at 400, 410, ...,
-    700 nm, and *spread* (12,) the standard deviations of the shares.
+    700 nm; *spread* (12,) is the standard deviations of the shares.
     """
 
     mean: Doubles
@@ -325,7 +324,7 @@ class ChartResponses(NamedTuple):
     spread: Doubles
 
     def response(self, shares: Doubles) -> Doubles:
-        """(3, 31): the response with these *shares* (12,) of the components."""
+        """The response (3, 31) with these *shares* (12,) of the components."""
         return self.mean + np.tensordot(shares, self.components, axes=1)
 
 
@@ -348,7 +347,7 @@ def _by_chart(name: str) -> Doubles:
 
 
 def _file(name: str, kind: str, listed: Sequence[str]) -> Path:
-    """The file of a light or camera (*kind*) that is not *listed*."""
+    """The file *name* of a light or camera (*kind*); raises `CameraError` if it is missing."""
     if names_a_file(name):
         return Path(name)
     raise CameraError(

@@ -1,8 +1,8 @@
 """Image files: their pixels as stored and upright, at full depth.
 
 RAW photos go through LibRaw, HEIC through libheif, TIFF and 16-bit PNG through tifffile and
-imagecodecs, everything else through Pillow, which has 8 bits a channel. Pillow is only asked for
-`FORMATS`: others that it knows start programs, as PostScript does, or have no use here.
+imagecodecs, everything else through Pillow, which has 8 bits per channel. Pillow may open only
+`FORMATS`: its other formats start programs, like PostScript, or have no use here.
 
 Letters: H rows, W columns, C channels, T pages.
 """
@@ -34,7 +34,7 @@ from napari_mst.photo.raw import MAX_PIXELS, Shot, check_size, develop_raw, too_
 from napari_mst.photo.raw_header import TIFF_MARKS, camera_in_raw, check_raw, is_raw, is_raw_file
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "JPEG2000", "TIFF", "AVIF")
-"""The formats that Pillow is asked for, by their first bytes; JPEG includes MPO."""
+"""Formats that Pillow may open, by their first bytes; JPEG includes MPO."""
 
 
 class Decoded(NamedTuple):
@@ -43,13 +43,13 @@ class Decoded(NamedTuple):
     Attributes
     ----------
     pixels
-        (H, W) or (H, W, C), upright, as stored; linear where there is a *shot*.
+        (H, W) or (H, W, C), upright, as stored; linear if there is a *shot*.
     sha256
-        Of the file.
+        Checksum of the file.
     shot
-        How a RAW photo was taken; None for any other.
+        The circumstances of a RAW photo; None for any other photo.
     space
-        The colour space of the pixels; None for sRGB, or where the file does not say.
+        The colour space of the pixels; None for sRGB, or if the file does not state it.
     """
 
     pixels: Array
@@ -59,29 +59,29 @@ class Decoded(NamedTuple):
 
 
 _AS_STORED = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB)
-"""Colour types of a TIFF that shows its stored values unchanged."""
+"""Colour types of a TIFF whose stored values are shown unchanged."""
 
 _PNG_DEPTH = 24
-"""The byte of a PNG that holds its depth: the ninth of its first chunk, IHDR (ISO/IEC 15948)."""
+"""Offset of the bit depth in a PNG: byte 9 of its first chunk, IHDR (ISO/IEC 15948)."""
 
 _JPEG_MAGIC = b"\xff\xd8\xff"
-"""The first bytes of a JPEG: its start, and the mark of what follows (ISO/IEC 10918-1)."""
+"""First bytes of a JPEG: its start, and the mark of the next segment (ISO/IEC 10918-1)."""
 
 
 def decode_file(path: Path, notes: list[str]) -> Decoded:
-    """Decode the file *path*; a sentence for everything that was converted goes to *notes*.
+    """Decode the file *path*; *notes* gets a sentence about each conversion.
 
     Raises
     ------
     PhotoError
-        If the file is missing, damaged, not an image, larger than 178 megapixels (but for a TIFF),
+        If the file is missing, damaged, not an image, larger than 178 megapixels (except a TIFF),
         or holds several images.
     OutOfMemory
         If the pixels do not fit into memory or, for a larger TIFF, onto the disk.
     """
     with _explained(path), _opened(path) as file, _quiet():
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        # First of all: other decoders would take the small picture in it for the photo.
+        # RAW comes first: other decoders would take the preview in it for the photo.
         if is_raw(path.suffix, file):
             check_raw(file)
             pixels, shot = develop_raw(path, notes)
@@ -94,13 +94,13 @@ def decode_file(path: Path, notes: list[str]) -> Decoded:
 
 
 def open_image(file: BinaryIO | Path) -> Image.Image:
-    """Open *file* with Pillow, as one of the `FORMATS`; its pixels are not decoded yet."""
+    """Open *file* with Pillow as one of `FORMATS`, without decoding its pixels."""
     return Image.open(file, formats=FORMATS)
 
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn any error of a decoder that reads *path* into one that says what to do."""
+    """Turn any error of a decoder of *path* into an error with advice."""
     try:
         yield
     except PhotoError:
@@ -120,7 +120,7 @@ def _explained(path: Path) -> Iterator[None]:
         ) from error
     except Image.DecompressionBombError as error:
         raise too_large() from error
-    except Exception as error:  # decoders meet damage with all kinds of exceptions, SyntaxError too
+    except Exception as error:  # decoders raise anything about damage, even SyntaxError
         reason = f"{type(error).__name__}: {str(error)[:80]}"
         raise PhotoError(
             f"Expected an intact image file, got a damaged one ({reason}). Copy it again."
@@ -128,12 +128,12 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def zarr_image(path: Path) -> Any:
-    """The array of the Zarr folder *path*, of an OME-Zarr the finest; nothing of it is read yet.
+    """The array in the Zarr folder *path*, or the finest level of an OME-Zarr; reads no pixels.
 
     Raises
     ------
     PhotoError
-        If zarr is not installed, or the folder holds no array where OME-Zarr has one.
+        If zarr is not installed, or the folder holds neither an array nor an OME-Zarr.
     """
     try:
         import zarr
@@ -147,7 +147,7 @@ def zarr_image(path: Path) -> Any:
             "Expected zarr, which reads Zarr folders, got no such package. "
             "Install it: pip install 'napari-mst[zarr]'."
         ) from error
-    except Exception as error:  # zarr's errors depend on its version and on the damage
+    except Exception as error:  # zarr's errors depend on its version and the damage
         raise PhotoError(
             "Expected the image of an OME-Zarr or an array, got neither. Check the folder."
         ) from error
@@ -155,12 +155,12 @@ def zarr_image(path: Path) -> Any:
 
 
 def orientation(path: str | PathLike[str]) -> int:
-    """The orientation that a photo file asks for, 1 to 8; 1 where it does not say.
+    """The orientation stated in a photo file, 1 to 8; 1 if it states none.
 
-    `upright` undoes it, for programs that show the pixels as they are stored. A file that cannot be
-    read, or is not an image, asks for none: it is refused where it is read.
+    `upright` undoes it, for programs that show the stored pixels. A file that is unreadable or not
+    an image counts as upright; reading it raises the error.
     """
-    if is_raw_file(Path(path)):  # LibRaw turns the photo itself
+    if is_raw_file(Path(path)):  # LibRaw turns the photo upright by itself
         return 1
     try:
         with _head(Path(path)) as (head, _):
@@ -172,11 +172,10 @@ def orientation(path: str | PathLike[str]) -> int:
 def georeference_in(
     path: Path, notes: list[str], shape: tuple[int, int] | None = None
 ) -> Georeference | None:
-    """The place on earth of a GeoTIFF photo; doubts about it are added to *notes*.
+    """The georeference of a GeoTIFF photo; doubts about it are added to *notes*.
 
-    None where the file does not say, or asks to be turned, which no program asks of a map. Where a
-    *shape* is given, (H, W), the file has to hold a photo of that shape: else it states the place
-    of another.
+    None if the file has none, or is not upright, which a map never is. If a *shape* (H, W) is
+    given, the photo in the file must have that shape, or the georeference belongs to another photo.
     """
     try:
         with _opened(path) as file, tifffile.TiffFile(file) as tiff:
@@ -189,18 +188,17 @@ def georeference_in(
         checked, doubts = place.checked() if place else (None, [])
         notes += doubts
         return checked
-    # Other files than TIFFs say nothing; a damaged one is refused where it is read.
+    # Files other than TIFFs have no georeference; reading a damaged file raises the error.
     except Exception:  # noqa: BLE001
         return None
 
 
 def is_shown_otherwise(path: str | PathLike[str]) -> bool:
-    """True if imageio, with which napari opens photos, gives other pixels than `decode_file`.
+    """True if imageio, which napari uses for photos, returns other pixels than `decode_file`.
 
-    It leaves photos lying on their side, takes CMYK for RGB with transparency, leaves inverted and
-    other colours of a TIFF as they are stored, halves the depth of 16-bit colour in PNG, shows the
-    small picture in a RAW photo, and takes every colour space for sRGB. Only the head of the file
-    is looked at.
+    imageio ignores the orientation, takes CMYK for RGB with transparency, keeps inverted and other
+    colours of a TIFF as stored, halves the depth of 16-bit colour in PNG, returns the preview of a
+    RAW photo, and takes every colour space for sRGB. Only the head of the file is read.
     """
     if orientation(path) != 1 or is_raw_file(Path(path)):
         return True
@@ -218,9 +216,9 @@ def is_shown_otherwise(path: str | PathLike[str]) -> bool:
 
 
 def has_colours_of_its_own(path: Path) -> bool:
-    """True if the photo file *path* holds other colours than sRGB, or may do so, as HEIC does.
+    """True if the photo file *path* has, or like HEIC may have, colours other than sRGB.
 
-    Only its head is looked at.
+    Only the head of the file is read.
     """
     if is_heif_file(path):
         return True
@@ -232,9 +230,9 @@ def has_colours_of_its_own(path: Path) -> bool:
 
 
 def camera_named_in(path: Path) -> tuple[str, str]:
-    """Make and model of the camera that a file names (EXIF, TIFF, RAW).
+    """Make and model of the camera named in a file (EXIF, TIFF, RAW).
 
-    Both are empty where it does not say, or is not an image.
+    Both are empty if the file names none, or is not an image.
     """
     try:
         if is_raw_file(path):
@@ -249,7 +247,7 @@ def camera_named_in(path: Path) -> tuple[str, str]:
 
 
 def is_heif_file(path: Path) -> bool:
-    """True if *path* is a HEIC photo by its contents; False if it is not there."""
+    """True if *path* is a HEIC photo by its contents; False if it is missing."""
     try:
         with _opened(path) as file:
             return is_heif(file)
@@ -258,7 +256,7 @@ def is_heif_file(path: Path) -> bool:
 
 
 def is_jpeg(path: Path) -> bool:
-    """True if the file *path*, which has been read, is a JPEG."""
+    """True if the file *path*, known to be readable, is a JPEG."""
     with path.open("rb") as file:
         return file.read(len(_JPEG_MAGIC)) == _JPEG_MAGIC
 
@@ -266,7 +264,7 @@ def is_jpeg(path: Path) -> bool:
 def _opened(path: Path) -> io.BufferedReader:
     """The file, open for reading."""
     mode = path.stat().st_mode
-    # A pipe would wait for a writer, and a device may never end. A folder has another error.
+    # Reading a pipe would wait for a writer, and a device may never end. A folder fails on opening.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise PhotoError(
             "Expected an image file, got a pipe or a device. Copy its contents into a file first."
@@ -276,7 +274,7 @@ def _opened(path: Path) -> io.BufferedReader:
 
 @contextmanager
 def _head(path: Path) -> Iterator[tuple[tifffile.TiffPage | Image.Image, BinaryIO]]:
-    """The first page of the TIFF *path*, or the image in any other file; and the open file."""
+    """The first page of the TIFF *path*, or Pillow's image of any other file; and the open file."""
     with _quiet(), _opened(path) as file:
         if _is_tiff(file):
             with tifffile.TiffFile(file) as tiff:
@@ -292,7 +290,7 @@ def _quiet() -> AbstractContextManager[None]:
 
 
 def _is_tiff(file: BinaryIO) -> bool:
-    """True if *file*, which is read from its beginning and left there, is a TIFF."""
+    """True if *file* is a TIFF; reads its beginning and rewinds it."""
     file.seek(0)
     magic = file.read(4)
     file.seek(0)
@@ -304,10 +302,10 @@ def _decode_image(file: BinaryIO, notes: list[str]) -> tuple[Array, ColourSpace 
     image = open_image(file)
     check_size(*image.size)
     pages = getattr(image, "n_frames", 1)
-    # MPO is a JPEG of a phone, whose other pages are previews.
+    # MPO is a phone's JPEG, whose other pages are previews.
     if pages > 1 and image.format != "MPO":
         raise _several(f"{pages} pages")
-    asked = orientation_in(image, notes)  # first, for it reports damaged EXIF
+    asked = orientation_in(image, notes)  # first, since it reports damaged EXIF
     space = space_in(image, file)
     # Pillow keeps only the upper 8 bits of 16-bit colour.
     if _is_deep_png(image, file):
@@ -329,7 +327,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Array, ColourSpace |
             raise _several("one in several files")
         page = series.keyframe
         declared = (tiff.imagej_metadata or {}).get("images", 1)
-        # tifffile reports missing pages only in its log.
+        # tifffile only logs missing pages.
         if declared > 1 and series.axes in ("YX", "YXS"):
             raise EOFError(f"{declared} pages declared, 1 found")
         if page.photometric not in (*_AS_STORED, tifffile.PHOTOMETRIC.MINISWHITE):
@@ -348,20 +346,20 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Array, ColourSpace |
 
 
 def _decoded(file: BinaryIO, series: tifffile.TiffPageSeries) -> Array:
-    """The pixels of an image in a TIFF *file*: of a large one in a file that is mapped.
+    """The pixels of an image in a TIFF *file*, in a memory-mapped file if the image is large.
 
-    Its strips or tiles are decoded one by one, so that only a few are in memory at a time.
+    Strips or tiles are decoded one by one, so that only a few are in memory at a time.
     """
     if series.size <= 3 * MAX_PIXELS:
         return series.asarray()
-    # No deflate stream grows by more than 1032 times (RFC 1951): a larger image is a bomb.
+    # A deflate stream grows at most 1032 times (RFC 1951), so a larger image is a bomb.
     if series.nbytes > 1040 * file.seek(0, io.SEEK_END):
         raise too_large()
     return series.asarray(out=mapped(series.shape, series.dtype))
 
 
 def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:
-    """True if channels come first: in samples, or as three pages not called slices or times."""
+    """True if channels come first: as samples, or as three pages that are not slices or times."""
     if series.axes in ("YX", "YXS"):
         return False
     if series.axes == "SYX" or (series.axes in ("CYX", "QYX") and series.shape[0] == 3):
@@ -376,7 +374,7 @@ def _several(got: str) -> PhotoError:
 
 
 def _is_deep_png(image: Image.Image, file: BinaryIO) -> bool:
-    """True if *image*, opened from *file*, is a PNG of 16 bits a channel."""
+    """True if *image*, opened from *file*, is a PNG with 16 bits per channel."""
     if image.format != "PNG":
         return False
     file.seek(_PNG_DEPTH)

@@ -1,4 +1,4 @@
-"""The frames of a clip, one after the other: of a folder, a TIFF of pages, a GIF or a video."""
+"""Reads the frames of a clip: a folder, a multi-page TIFF, a GIF or a video."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from napari_mst.photo.video import not_a_clip
 class Frame(NamedTuple):
     """A frame of a clip, or the reason why it cannot be read.
 
-    `seconds` since the first frame are None where the clip stores no times.
+    `seconds` since the first frame are None if the clip stores no times.
     """
 
     content: Photo | NapariMstError
@@ -26,18 +26,18 @@ class Frame(NamedTuple):
 
 
 def frames_of(clip: Path) -> Iterator[Frame | NapariMstError]:
-    """The frames of *clip*; the error of a damaged one takes its place.
+    """Yield the frames of *clip*; a damaged frame is replaced by its error.
 
-    A bare error concerns the clip as a whole, which is cut short.
+    A bare error means that the clip as a whole is truncated.
 
     Raises
     ------
     PhotoError
-        If there is no such file, or nothing can read it.
+        If the file is missing or unreadable.
     OutOfMemory
         If a frame does not fit into memory.
     """
-    # A pipe would wait for a writer, and a device may never end.
+    # Reading a pipe would wait for a writer, and a device may never end.
     if not (clip.is_file() or clip.is_dir()):
         raise not_a_clip(clip, FileNotFoundError("no file of this name"))
     is_tiff = clip.suffix.lower() in (".tif", ".tiff")
@@ -75,7 +75,7 @@ def _damaged(name: str, fault: object) -> PhotoError:
 
 
 def _pages(clip: Path, name: str) -> Iterator[Frame | NapariMstError]:
-    # tifffile says only in its log that the pages end beyond the end of the file.
+    # Only tifffile's log tells that pages lie beyond the end of the file.
     with tifffile_log() as logged, tifffile.TiffFile(clip) as tiff:
         for number, page in enumerate(tiff.pages):
             try:

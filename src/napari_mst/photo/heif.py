@@ -1,7 +1,7 @@
 """HEIC photos, decoded by libheif in a separate process (`sandbox`).
 
-pillow-heif (BSD-3-Clause) brings libheif and libde265 (LGPL 3.0); its wheels also hold an encoder,
-x265 (GPL 2.0), which is not used here.
+pillow-heif (BSD-3-Clause) brings libheif and libde265 (LGPL 3.0). Its wheels also contain the
+encoder x265 (GPL 2.0), which is not used here.
 
 Letters: H rows, W columns.
 """
@@ -23,13 +23,13 @@ from napari_mst.photo.raw import check_size
 HEIF_SUFFIXES = (".heic", ".heif", ".hif")
 _BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
 _OTHER_CODEC = {b"avif", b"avis"}
-_HEAD = 64  # bytes that hold the brands
-# Of memory for each pixel: its samples as decoded, as colours, and as colours of 16 bits.
+_HEAD = 64  # bytes that contain the brands
+# Memory per pixel: its decoded samples, its colours, and its colours in 16 bits.
 _PIXEL_BYTES = 32
 
 
 def is_heif(file: BinaryIO) -> bool:
-    """True if *file* is a HEIC photo; it is left at its beginning."""
+    """True if *file* is a HEIC photo; rewinds the file."""
     file.seek(0)
     head = file.read(_HEAD)
     file.seek(0)
@@ -41,9 +41,9 @@ def is_heif(file: BinaryIO) -> bool:
 
 
 def decode_heif(path: Path, notes: list[str]) -> tuple[Array, ColourSpace | None]:
-    """Return the upright pixels, (H, W, 3 or 4) or (H, W), of a HEIC photo, and their space.
+    """The upright pixels, (H, W, 3 or 4) or (H, W), of a HEIC photo, and their colour space.
 
-    They are uint8, or uint16 where the file has more than 8 bits.
+    The pixels are uint8, or uint16 if the file has more than 8 bits.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def decode_heif(path: Path, notes: list[str]) -> tuple[Array, ColourSpace | None
 
 
 def decoded(path: Path) -> SandboxAnswer:
-    """Return the facts of a HEIC photo and its pixels: libheif's part of `decode_heif`."""
+    """The facts of a HEIC photo and its pixels: the part of `decode_heif` in libheif."""
     import pillow_heif
 
     sandbox.limit_memory(sandbox.ROOM_BYTES)
@@ -86,7 +86,7 @@ def decoded(path: Path) -> SandboxAnswer:
             f"Expected an intact HEIC photo, got a damaged one ({str(error)[:80]}). Copy it again."
         ) from error
     if pixels.dtype == np.uint16:
-        # libheif's values are shifted to the left: white of 10 bits is 65472.
+        # libheif shifts its values to the left: white in 10 bits is 65472.
         empty = 16 - info["bit_depth"]
         pixels = np.rint((pixels >> empty) * (65535 / (65535 >> empty))).astype(np.uint16)
     coding = info.get("nclx_profile") or {}

@@ -1,6 +1,6 @@
-"""Lights without a table: radiators, daylight, and mixtures of lights.
+"""Computed lights: black bodies, daylight, and mixtures of lights.
 
-Their names say how they are made: "Planck 3200 K", "daylight 5600 K", "0.7 A + 0.3 LED-B3".
+Their names define them: "Planck 3200 K", "daylight 5600 K", "0.7 A + 0.3 LED-B3".
 References: CIE 015:2018 (daylight, its components S0, S1 and S2).
 """
 
@@ -15,10 +15,10 @@ from napari_mst.base.errors import CameraError
 from napari_mst.cube.colour import stored
 
 Family = Literal["Planck", "daylight", "fluorescent", "LED"]
-"""A kind of light: glowing bodies, the sky, LEDs, and all gas discharges, also sodium lamps."""
+"""A kind of light: black body, sky, LED, or gas discharge ("fluorescent"), even sodium lamps."""
 
 Power = Doubles
-"""Values at the wavelengths of a light, or of a sensor."""
+"""Values of a light or a sensor at `WAVELENGTHS`."""
 
 FAMILIES: tuple[Family, ...] = ("Planck", "daylight", "fluorescent", "LED")
 
@@ -28,14 +28,14 @@ WAVELENGTHS = np.arange(400.0, 701, 10)
 LARGEST = 12
 """Most lights in a mixture."""
 
-_SECOND_RADIATION = 1.438776877e-2  # m K, of the International System of Units
+_SECOND_RADIATION = 1.438776877e-2  # m K, second radiation constant (SI)
 _RADIATOR = re.compile(r"(planck|daylight) (\d+(?:\.\d+)?) ?k", re.IGNORECASE)
 _SHARE = re.compile(r"(\d*\.?\d+) +(\S.*)")
 _HOTTEST = 25_000.0  # K
 
 
 def planckian(kelvin: float) -> Power:
-    """Relative spectral power (31,) of a glowing body of this temperature, by Planck's law."""
+    """Relative spectral power (31,) of a black body of this temperature, by Planck's law."""
     metres = WAVELENGTHS * 1e-9
     power = metres**-5 / np.expm1(_SECOND_RADIATION / (metres * kelvin))
     return power / power.mean()
@@ -44,7 +44,7 @@ def planckian(kelvin: float) -> Power:
 def daylight_chromaticity(kelvin: float) -> tuple[float, float]:
     """CIE x and y of daylight of 4000 to 25000 K, by CIE 015:2018."""
     inverse = 1000 / kelvin
-    # One polynomial up to 7000 K, and another one above.
+    # One polynomial applies up to 7000 K, another above.
     if kelvin <= 7000:
         x = ((-4.6070 * inverse + 2.9678) * inverse + 0.09911) * inverse + 0.244063
     else:
@@ -64,25 +64,25 @@ def daylight(kelvin: float) -> Power:
 
 
 def mixture(parts: Iterable[tuple[float, Power]]) -> Power:
-    """Relative spectral power (31,) of lights together; each has a share of the total power."""
+    """Relative spectral power (31,) of a mixture of lights, each with its share of the power."""
     total = np.sum([share * power / power.mean() for share, power in parts], axis=0)
     return doubles(total)
 
 
 def mixture_name(parts: Mapping[str, float]) -> str:
-    """The name of a mixture, by the shares of its lights: "0.70 A + 0.30 LED-B3"."""
+    """Name of a mixture from the shares of its lights: "0.70 A + 0.30 LED-B3"."""
     return " + ".join(f"{share:.2f} {name}" for name, share in parts.items())
 
 
-# From 4000 K on CIE 015 has its formula.
+# CIE 015 defines daylight from 4000 K on.
 _RADIATORS = {"planck": (planckian, 1000.0), "daylight": (daylight, 4000.0)}
 
 
 def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None:
-    """The light (31,) that *name* describes; None if it describes none.
+    """The light (31,) that *name* defines; None if it defines none.
 
-    *listed* gives the light of a table by its name, None if there is none. Raises `CameraError` for
-    a mixture of more than `LARGEST` lights.
+    *listed* returns a tabulated light by name, or None. Raises `CameraError` for a mixture of more
+    than `LARGEST` lights.
     """
     return _radiator(name) if "+" not in name else _mixed(name, listed)
 

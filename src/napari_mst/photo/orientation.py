@@ -1,23 +1,23 @@
-"""The orientation of a photo: 1 to 8 in EXIF and TIFF, where 1 is upright."""
+"""The orientation of a photo, 1 to 8 in EXIF and TIFF; 1 is upright."""
 
 import tifffile
 from PIL import ExifTags, Image
 
 from napari_mst.base.arrays import Array
 
-# TIFF 6.0, tag 274; all but 1 are turned or mirrored.
+# TIFF 6.0, tag 274; all except 1 are rotated or mirrored.
 _ORIENTATIONS = range(1, 9)
 _ON_THEIR_SIDE = (5, 6, 7, 8)
-_LAST_ROW_FIRST = (3, 4, 7, 8)  # after rows and columns have changed places
+_LAST_ROW_FIRST = (3, 4, 7, 8)  # after rows and columns are swapped
 _LAST_COLUMN_FIRST = (2, 3, 6, 7)
 
 
 def orientation_in(head: tifffile.TiffPage | Image.Image, notes: list[str]) -> int:
-    """The orientation that the *head* of an image asks for; a note where its EXIF is damaged."""
+    """The orientation stated in the *head* of an image; *notes* gets a note on damaged EXIF."""
     try:
         if not isinstance(head, Image.Image):
             value = head.tags.valueof("Orientation", 1)
-        elif head.format == "TIFF":  # Pillow turns the photo upright itself
+        elif head.format == "TIFF":  # Pillow turns the photo upright by itself
             return 1
         else:
             value = int(head.getexif().get(ExifTags.Base.Orientation, 1))
@@ -28,7 +28,7 @@ def orientation_in(head: tifffile.TiffPage | Image.Image, notes: list[str]) -> i
 
 
 def upright(pixels: Array, orientation: int) -> Array:
-    """A view of (H, W) or (H, W, C) *pixels*, as stored, with their *orientation* undone."""
+    """A view of the stored *pixels*, (H, W) or (H, W, C), with their *orientation* undone."""
     if orientation in _ON_THEIR_SIDE:
         pixels = pixels.swapaxes(0, 1)
     row_step = -1 if orientation in _LAST_ROW_FIRST else 1

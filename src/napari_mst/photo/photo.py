@@ -2,11 +2,11 @@
 
 Letters: H rows, W columns, C channels.
 
-At any depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is
-given; RAW photos are always linear, and so are floats that are mostly below 1 but reach beyond 2:
-sRGB has no such values. Files hold 8 or 16 bits or floats (TIFF, PNG, HEIC), the values of a sensor
-(RAW), or what Pillow decodes (8 bits). Orientation (EXIF, TIFF) is applied, and the colours of a
-file that states another space are converted to sRGB (`profiles`).
+At any depth, values count as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is given.
+RAW photos are always linear, and so are floats that are mostly below 1 but reach beyond 2, since
+sRGB has no such values. Files have 8 or 16 bits or floats (TIFF, PNG, HEIC), sensor values (RAW),
+or 8 bits as decoded by Pillow. The orientation (EXIF, TIFF) is applied, and the colours of a file
+in another colour space are converted to sRGB (`profiles`).
 """
 
 import math
@@ -43,12 +43,12 @@ from napari_mst.photo.values import (
 Encoding = Literal["srgb", "linear"]
 _MOST_OF_BYTES = 255
 Rectangle = tuple[int, int, int, int]
-"""The first row and one past the last, the first column and one past the last."""
+"""First row, row after the last, first column, column after the last."""
 
 
 @dataclass(frozen=True, eq=False)
 class Photo:
-    """An RGB photo. `read` and `from_array` make one.
+    """An RGB photo, created by `read` or `from_array`.
 
     Attributes
     ----------
@@ -57,33 +57,33 @@ class Photo:
     full_scale
         The stored value that means 1.0.
     encoding
-        How `pixels` are encoded: "srgb" or "linear".
+        Encoding of `pixels`: "srgb" or "linear".
     name
         Name of the file or layer.
     sha256
-        Of the file's bytes, or of an array's shape, dtype and values (strides and byte
-        order).
+        Checksum of the file's bytes, or of an array's shape, dtype and values, regardless of
+        strides and byte order.
     valid
-        (H, W), False where a pixel was NaN, infinite or masked (it is 0 in `pixels`); None where
-        there are none.
+        (H, W), False where a pixel was NaN, infinite or masked (it is 0 in `pixels`); None if all
+        pixels are valid.
     assumptions
-        One sentence for a person for everything that was converted, dropped or guessed.
+        One sentence for each conversion, omission or guess.
     georeference
-        Where the pixels lie on earth; None where nothing says so.
+        The place of the image on earth; None if unknown.
     is_jpeg
-        Whether it was read from a JPEG file. An array knows nothing of its file.
+        True if the photo was read from a JPEG file; always False for an array.
     exact_by
-        What makes sure that its colours are exact: more than 8 bits, which cameras hardly ever
-        write but into RAW files; or a chart or greys that corrected it. "" for any other photo: its
-        light, exposure and tone curve are unknown. What a file says of its software does not count,
-        since editors write that as well as renderers.
+        The reason why the colours are exact: more than 8 bits, which cameras hardly ever write
+        except in RAW files; or a correction by a chart or greys. "" for any other photo, whose
+        light, exposure and tone curve are unknown. The software named in a file does not count,
+        since both editors and renderers write it.
     is_corrected
-        True once its white balance or its colours were corrected: nobody doubts its white any more.
+        True once the white balance or the colours were corrected; the white is then trusted.
     shot
-        How a RAW photo was taken; None for any other. Its pixels are the linear values of the
-        sensor, without any white balance, 65535 being saturation.
+        The circumstances of a RAW photo; None for any other photo. Its pixels are linear sensor
+        values without white balance, with saturation at 65535.
     unconverted
-        The pixels before they were converted to sRGB, for `light`; None where nothing is lost.
+        The pixels before the conversion to sRGB, for `light`; None if the conversion lost nothing.
 
     Notes
     -----
@@ -140,18 +140,18 @@ class Photo:
     def read(cls, path: str | PathLike[str], *, encoding: Encoding | None = None) -> Self:
         """Read an image file: JPEG, HEIC, PNG, TIFF, WebP, AVIF, BMP, GIF, PPM or JPEG 2000.
 
-        Display P3, Adobe RGB and other colour spaces that the file states become sRGB, unless
-        *encoding* is "linear": then its values are taken as they are.
+        A colour space stated in the file, such as Display P3 or Adobe RGB, is converted to sRGB,
+        unless *encoding* is "linear": then the values are used unchanged.
 
-        RAW photos (DNG, NEF, CR2, CR3, ARW, RAF, RW2, ORF ...) are read with the extra `raw`; with
-        the extra `zarr` folders NAME.zarr, an OME-Zarr image or an array, as by `from_array`.
+        RAW photos (DNG, NEF, CR2, CR3, ARW, RAF, RW2, ORF ...) need the extra `raw`. With the extra
+        `zarr`, folders NAME.zarr are read, an OME-Zarr image or an array, as by `from_array`.
 
         Raises
         ------
         PhotoError
-            If the file is missing, damaged, not an image, larger than 178 megapixels (but for a
+            If the file is missing, damaged, not an image, larger than 178 megapixels (except for a
             TIFF, which is decoded into a file), coded for a high dynamic range, or holds several
-            images; or if it is a RAW photo that LibRaw does not know, or said to be sRGB.
+            images; or if it is a RAW photo that LibRaw does not know, or that is read as sRGB.
 
         Examples
         --------
@@ -198,15 +198,15 @@ class Photo:
         full_scale: float | None = None,
         name: str = "",
     ) -> Self:
-        """Take an array (H, W), (H, W, C) or (C, H, W), which is not changed.
+        """A photo from an array (H, W), (H, W, C) or (C, H, W), which is not changed.
 
-        C is 1, 3 or 4, or grey and alpha last. A multiscale image (a sequence of arrays of several
-        sizes) is taken at its first, full level.
+        C is 1, 3 or 4, or 2 (grey and alpha) as the last axis. Of a multiscale image, a sequence of
+        arrays of several sizes, the first and largest level is used.
 
         Raises
         ------
         PhotoError
-            If the array is empty, of another shape, not of real numbers, or has no finite pixel.
+            If the array is empty, has another shape, is not real-valued, or has no finite pixel.
         """
         _check_encoding(encoding)
         pixels = as_array(array)
@@ -218,10 +218,10 @@ class Photo:
     def _of(
         cls, image: Array, encoding: Encoding | None, full_scale: float | None, notes: list[str]
     ) -> Self:
-        """The photo in *image*; assumptions are added to the *notes*."""
+        """The photo in *image*; assumptions are added to *notes*."""
         pixels, scale, valid, is_light = interpret(image, full_scale, encoding, notes)
         encoding = encoding or ("linear" if is_light else "srgb")
-        # Of 8 bits even where they were stored in a wider type.
+        # 8-bit values may be stored in a wider type.
         is_of_bytes = image.dtype.kind in "bui" and scale <= _MOST_OF_BYTES
         exact_by = "" if is_of_bytes else f"{image.dtype} values"
         return cls(
@@ -238,7 +238,7 @@ class Photo:
         """Rows *start* to *stop*, or to the end: (3, rows, W) float32, C-contiguous, 0-1.
 
         Floats may overshoot, and masked pixels are 0. *linear* decodes sRGB to linear light;
-        without it these are the stored values over `full_scale`.
+        otherwise the rows are the stored values over `full_scale`.
         """
         stop = self.shape[0] if stop is None else stop
         out = np.empty((3, stop - start, self.shape[1]), dtype=np.float32)
@@ -249,7 +249,7 @@ class Photo:
         return out
 
     def light(self, start: int = 0, stop: int | None = None) -> Singles:
-        """Linear sRGB of *rows*, (3, rows, W), in which colours outside sRGB are not clipped.
+        """Linear sRGB of rows *start* to *stop*, (3, rows, W), without clipping to the gamut.
 
         A saturated red of Display P3 has a red above 1 and a green below 0.
         """
@@ -261,9 +261,9 @@ class Photo:
         return np.ascontiguousarray(np.moveaxis(linear, -1, 0))
 
     def at_full_scale(self, share: float) -> Mask:
-        """(H, W), True where a channel is stored as *share* of full scale (linear) or more.
+        """Mask (H, W) of pixels with a channel at *share* of full scale (linear) or more.
 
-        Floats may exceed it, so no float counts.
+        All False for floats, which may exceed full scale.
         """
         if self.pixels.dtype.kind != "u":
             return np.zeros(self.shape, bool)
@@ -272,7 +272,7 @@ class Photo:
         return np.asarray((values >= share).any(axis=0))
 
     def check_linear(self) -> None:
-        """Refuse pixels that are clearly not linear light, although *encoding* says that they are.
+        """Refuse pixels that are clearly not linear light, in spite of their `encoding`.
 
         Raises
         ------
@@ -291,13 +291,13 @@ class Photo:
             )
 
     def extrema(self) -> tuple[float, float]:
-        """Least and largest value of the valid pixels, as `rows(..., linear=False)` gives them."""
+        """Smallest and largest value of the valid pixels, as from `rows(..., linear=False)`."""
         low, high = stored_extrema(np.moveaxis(self.pixels, 0, -1), self.valid)
         scale = np.float32(self.full_scale)
         return float(np.float32(low) / scale), float(np.float32(high) / scale)
 
     def cropped(self, rectangle: Rectangle) -> Self:
-        """The pixels of *rectangle*: a view with the meaning of the whole photo.
+        """The part of the photo in *rectangle*, as a view of the pixels.
 
         Raises
         ------
@@ -324,9 +324,9 @@ class Photo:
         )
 
     def in_srgb(self, space: ColourSpace) -> Self:
-        """Convert the photo, whose pixels are colours of *space*, to sRGB.
+        """The photo, whose pixels are colours in *space*, converted to sRGB.
 
-        Linear light only gets a note.
+        A photo of linear light only gets a note.
 
         Examples
         --------
@@ -339,7 +339,7 @@ class Photo:
             note = f"The file states {space.name}: its values were taken as linear light instead."
             return replace(self, assumptions=(*self.assumptions, note))
         notes: list[str] = []
-        is_grey = self.pixels.strides[0] == 0  # one channel, shown as three
+        is_grey = self.pixels.strides[0] == 0  # one channel, broadcast to three
         stored = np.moveaxis(self.pixels[:1] if is_grey else self.pixels, 0, -1)
         is_float = stored.dtype.kind == "f"
         scaled = stored / np.float32(self.full_scale) if is_float else stored
@@ -363,7 +363,7 @@ class Photo:
         Raises
         ------
         Cancelled
-            As soon as *progress* is cancelled.
+            If *progress* is cancelled.
         """
         rows, columns = self.shape
         factor = max(math.sqrt(rows * columns / pixels), 1.0)
@@ -372,7 +372,7 @@ class Photo:
         small = len(row_edges) - 1, len(column_edges) - 1
         encoded = np.empty((len(self.pixels), *small), np.float32)
         weights = np.empty(small)
-        # Row by row, since memory of all sums at once would stay with the process through a run.
+        # Row by row: memory for all sums at once would stay with the process during a run.
         for row, (top, bottom) in enumerate(pairwise(row_edges)):
             progress.check()
             *sums, weights[row] = self._weighted_sums(top, bottom, column_edges)
@@ -390,9 +390,9 @@ class Photo:
         )
 
     def sampled(self, number: int, side: int) -> Self:
-        """A mosaic of *number* x *number* squares of *side* pixels from all over the photo.
+        """A mosaic of *number* x *number* squares of *side* pixels, spread over the photo.
 
-        It is the whole photo, if that is not larger.
+        A photo that is not larger than the mosaic is returned whole.
         """
         mosaic = self.pixels
         for axis in (1, 2):
@@ -403,9 +403,9 @@ class Photo:
         return replace(self, pixels=mosaic, valid=None, georeference=None, unconverted=None)
 
     def _weighted_sums(self, top: float, bottom: float, edges: Doubles) -> Doubles:
-        """Sums of the channels, and of the valid area, over rows *top* to *bottom*.
+        """Sums of the channels and of the valid area, (C + 1, n), over rows *top* to *bottom*.
 
-        They are taken between the column *edges* (n + 1,): (C + 1, n).
+        The columns of each sum lie between two neighbours of *edges* (n + 1,).
         """
         first = math.floor(top)
         last = math.ceil(bottom)
@@ -424,20 +424,20 @@ class Photo:
 
 
 PhotoLike = Photo | str | PathLike[str] | ArrayLike
-"""A photo, its file, or an array of it."""
+"""A photo, its file, or an array."""
 
 
 def as_photo(source: PhotoLike, encoding: Encoding | None = None) -> Photo:
-    """*source* as a photo: a path is read, an array is taken, and a photo stays as it is.
+    """*source* as a photo: a path is read, an array is wrapped, and a photo stays unchanged.
 
-    *encoding* applies to a file or an array, by default as `Photo` guesses it.
+    *encoding* applies to a file or an array; by default `Photo` guesses it.
     """
     if isinstance(source, Photo):
         return source
     if isinstance(source, str | PathLike):
         return Photo.read(source, encoding=encoding)
     if isinstance(source, SpectralCube):
-        # As an array, a cube of three bands or columns would pass for a photo.
+        # As an array, a cube with three bands or columns would pass for a photo.
         raise PhotoError(
             "Expected a photo, got a spectral cube. Give the photo that it was made from."
         )

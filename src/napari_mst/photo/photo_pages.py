@@ -1,4 +1,4 @@
-"""Photos of several pages: their pixels as stored and upright, and as a layer shows them.
+"""Photos of several pages: their pixels as stored and upright, and in sRGB for layers.
 
 Letters: H rows, W columns, C channels, T pages.
 """
@@ -19,14 +19,14 @@ from napari_mst.photo.raw_header import is_raw_file
 
 
 def decode_pages(path: Path, notes: list[str]) -> tuple[Array, ColourSpace | None]:
-    """The pixels of the photo file *path*, and their colour space; None for sRGB.
+    """The pixels of the photo file *path* and their colour space, None for sRGB.
 
-    They are (H, W), (H, W, C), or (T, H, W, C) if of several pages.
+    The pixels are (H, W), (H, W, C), or (T, H, W, C) for several pages.
 
     Raises
     ------
     PhotoError
-        See `decode_file`; several pages in colour, of one size and in one TIFF, are no error here.
+        See `decode_file`; several colour pages of one size in one TIFF are no error here.
     """
     pages = None if is_raw_file(path) else _colour_pages(path)
     if pages is not None:
@@ -36,13 +36,13 @@ def decode_pages(path: Path, notes: list[str]) -> tuple[Array, ColourSpace | Non
 
 
 def shown_pages(path: Path) -> Array:
-    """The pixels of `decode_pages`, in sRGB, as a layer shows them."""
+    """The pixels of `decode_pages` in sRGB, for a layer."""
     pixels, space = decode_pages(path, [])
     return pixels if space is None else pages_in_srgb(pixels, space)
 
 
 def pages_in_srgb(pixels: Array, space: ColourSpace) -> Array:
-    """*pixels* of `decode_pages` in sRGB; types that photos do not keep stay as they are."""
+    """*pixels* of `decode_pages` in sRGB; types that photos do not have stay unchanged."""
     if pixels.dtype.name not in ("uint8", "uint16", "float32"):
         return pixels
     all_rows = pixels.reshape(-1, *pixels.shape[2:]) if pixels.ndim == 4 else pixels
@@ -50,7 +50,7 @@ def pages_in_srgb(pixels: Array, space: ColourSpace) -> Array:
 
 
 def _colour_pages(path: Path) -> tuple[Array, ColourSpace | None] | None:
-    """See `decode_pages`; None if *path* is not a TIFF, or has no pages in colour."""
+    """See `decode_pages`; None if *path* is not a TIFF, or has no colour pages."""
     try:
         with tifffile.TiffFile(path) as tiff:
             series = whole_series(tiff)[0]

@@ -1,7 +1,7 @@
-"""The planes that the XML of an OME-TIFF names, in the file itself and in others beside it.
+"""The planes listed in the XML of an OME-TIFF, in the file and in others beside it; its log.
 
-tifffile opens each file that the XML names, wherever it lies, and gives zeros for planes that it
-does not find. Source: OME-TIFF specification 2016-06.
+tifffile opens every file that the XML names, in any folder, and returns zeros for missing planes.
+Source: OME-TIFF specification 2016-06.
 """
 
 import logging
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def tifffile_log() -> Iterator[list[str]]:
-    """The messages that tifffile logs in the block; they are shown nowhere else."""
+    """Collect the messages that tifffile logs in the block, instead of showing them."""
     logged: list[str] = []
 
     def keep(record: logging.LogRecord) -> bool:
@@ -38,8 +38,8 @@ def whole_series(tif: "TiffFile") -> list["TiffPageSeries"]:
     Raises
     ------
     ValueError
-        If a plane is missing, lies in a file that is not beside this one or is of another set, or
-        if this file is a part of a set that another file describes.
+        If a plane is missing, or lies in a file that is not beside this one or belongs to another
+        set; or if this file is a part of a set that another file describes.
     """
     _check_files(tif)
     for image in tif.series:
@@ -49,7 +49,7 @@ def whole_series(tif: "TiffFile") -> list["TiffPageSeries"]:
 
 
 def _check_files(tif: "TiffFile") -> None:
-    """Refuse *tif* if its XML points to other files that do not fit, before any is opened."""
+    """Refuse *tif* if its XML refers to unsuitable files, before tifffile opens any of them."""
     root = _root(tif)
     whole = root.find("{*}BinaryOnly")
     if whole is not None:
@@ -57,14 +57,14 @@ def _check_files(tif: "TiffFile") -> None:
     own = root.get("UUID")
     named = {element.text: element.get("FileName", "") for element in root.iterfind(".//{*}UUID")}
     for uuid, name in named.items():
-        # Where a file does not say its own UUID, tifffile knows it by its name.
+        # Without a UUID of its own, tifffile identifies a file by its name.
         is_this = uuid == own or (own is None and name.lower() == tif.filename.lower())
         if not is_this:
             _check_file(Path(tif.filehandle.dirname), name, uuid)
 
 
 def _check_planes(image: "TiffPageSeries") -> None:
-    # Micro-Manager's index gives planes that were never written the place 0.
+    # In Micro-Manager's index, planes that were never written have offset 0.
     planes = [plane for plane in image.pages if plane is not None and plane.offset]
     places = {(plane.parent.filehandle.path, plane.offset) for plane in planes}
     if len(places) < len(image.pages):
@@ -74,10 +74,10 @@ def _check_planes(image: "TiffPageSeries") -> None:
 
 
 def _check_file(folder: Path, name: str, uuid: str | None) -> None:
-    """Refuse a file of a set that is not in the *folder*, or has another *uuid*."""
+    """Refuse a file of a set that is missing in *folder* or has another *uuid*."""
     from tifffile import TiffFile
 
-    # A name with a drive or folders could show any file of the user.
+    # A name with a drive or folders could expose any file of the user.
     if PureWindowsPath(name).name != name or not (folder / name).is_file():
         raise ValueError(f"planes in {name!r}, which is not beside it")
     with TiffFile(folder / name) as other:
@@ -87,7 +87,7 @@ def _check_file(folder: Path, name: str, uuid: str | None) -> None:
 
 
 def _root(tif: "TiffFile") -> ElementTree.Element:
-    """The OME-XML of *tif* as tifffile parses it; an empty element if there is none."""
+    """The OME-XML of *tif*, parsed like in tifffile; an empty element without it."""
     try:
         return ElementTree.fromstring(tif.ome_metadata or "<none/>")
     except ElementTree.ParseError:

@@ -1,10 +1,9 @@
-"""The colour space that a photo file states, and the way from it to sRGB.
+"""The colour space stated in a photo file, and its conversion to sRGB.
 
-A file states it as an ICC profile (ICC.1:2022), by the numbers of its coding (PNG third edition,
-HEIF and AVIF: ITU-T H.273), or in EXIF (DCF 2.0: "R03" is Adobe RGB). Numbers become a profile, and
-every profile goes through LittleCMS, which imagecodecs brings, by relative colorimetry. Whole
-numbers are clipped to the gamut of sRGB; floats keep the values beyond it, and so does
-`Photo.light`.
+A file states its colour space as an ICC profile (ICC.1:2022), by code points (PNG third edition,
+HEIF and AVIF: ITU-T H.273), or in EXIF (DCF 2.0: "R03" is Adobe RGB). Code points are turned into a
+profile, and LittleCMS (from imagecodecs) applies every profile with relative colorimetric intent.
+Integers are clipped to the gamut of sRGB; floats and `Photo.light` keep values beyond it.
 
 Letters: H rows, W columns, C channels.
 """
@@ -25,14 +24,14 @@ from napari_mst.base.errors import PhotoError, shown
 from napari_mst.cube.colour import srgb_to_linear
 
 _BLOCK = 2**18
-"""Pixels that are converted at a time."""
+"""Number of pixels converted at a time."""
 _CODE = 1 / 255
-"""Largest difference from sRGB of a profile that is sRGB under another name."""
+"""Largest difference from sRGB for a profile to count as sRGB."""
 _EXACT = imagecodecs.CMS.FLAGS.NOOPTIMIZE
-"""Without this flag, LittleCMS interpolates 16-bit values in a coarse table: up to 5 % off."""
+"""Without this flag, LittleCMS interpolates 16-bit values in a coarse table, up to 5 % off."""
 
 _CHANNELS = {b"GRAY": ("gray", 1), b"RGB ": ("rgb", 3), b"CMYK": ("cmyk", 4)}
-"""Colour spaces that a profile of a photo may have, by bytes 16 to 19 of the profile."""
+"""Colour spaces of profiles for photos, by bytes 16 to 19 of the profile."""
 
 _D65 = (0.3127, 0.3290)
 _SRGB = (*_D65, 0.64, 0.33, 0.30, 0.60, 0.15, 0.06)
@@ -48,22 +47,22 @@ _PRIMARIES = {
     11: (0.314, 0.351, 0.680, 0.320, 0.265, 0.690, 0.150, 0.060),
     12: (*_D65, 0.680, 0.320, 0.265, 0.690, 0.150, 0.060),
 }
-"""x and y of white, red, green and blue, by their number in table 2 of H.273."""
+"""x and y of white, red, green and blue, by number in table 2 of H.273."""
 _NAMES = {1: "BT.709", 9: "BT.2020", 11: "DCI-P3", 12: "Display P3"}
 _UNSPECIFIED = 2
 _SRGB_CURVE = 13
 _GAMMAS = {4: 2.2, 5: 2.8, 8: 1.0}
 _VIDEO = (1, 6, 11, 14, 15)  # table 3 of H.273: the curve of BT.709
 _HIGH_RANGE = {16: "PQ", 18: "HLG"}
-_UNCALIBRATED, _EXIF_ADOBE = 65535, 2  # values of ColorSpace; some cameras write the latter
+_UNCALIBRATED, _EXIF_ADOBE = 65535, 2  # values of ColorSpace; some cameras write the second
 
 _STEPS = 4096
 _PNG_CHUNKS = 8  # bytes before the first chunk
 _CODING_BOX = b"colrnclx"
-_HEAD = 1 << 16  # bytes of an AVIF file within which its properties lie
+_HEAD = 1 << 16  # bytes at the start of an AVIF file that contain its properties
 
 ToneCurve = float | tuple[float, ...] | None
-"""The exponent of a decoding curve, its table of linear values, or None for the curve of sRGB."""
+"""Exponent of a decoding curve, its table of linear values, or None for sRGB's curve."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,9 @@ class ColourSpace:
     Attributes
     ----------
     name
-        For a person.
+        Name for people.
     profile
-        Its ICC profile; b"" where nothing usable describes it.
+        ICC profile; b"" if there is no usable description.
     """
 
     name: str
@@ -83,12 +82,12 @@ class ColourSpace:
 
     @property
     def channels(self) -> int:
-        """Count the channels of its colours; 0 where nothing usable describes it."""
+        """Number of colour channels; 0 without a usable description."""
         return _CHANNELS.get(self.profile[16:20], ("", 0))[1]
 
 
 class Unconverted(NamedTuple):
-    """Whole numbers (3, H, W) as a file stores them, before colours outside sRGB are clipped."""
+    """Integers (3, H, W) as stored in a file, before colours outside sRGB are clipped."""
 
     pixels: Array
     space: ColourSpace
@@ -100,14 +99,14 @@ DAMAGED = ColourSpace("a damaged colour profile")
 def space_in(
     head: tifffile.TiffPage | Image.Image, file: BinaryIO | None = None
 ) -> ColourSpace | None:
-    """Find the colour space that the *head* of an image states; None for sRGB, or for nothing.
+    """The colour space stated in the *head* of an image; None for sRGB, or if none is stated.
 
-    *file* is the file of the image, unless it is a TIFF.
+    *file* is the file of the image, unless that is a TIFF.
 
     Raises
     ------
     PhotoError
-        If the values are coded for a high dynamic range (PQ, HLG) or for the range of video.
+        If the values are coded for a high dynamic range (PQ, HLG) or for the narrow range of video.
     """
     if isinstance(head, tifffile.TiffPage):
         profile = head.tags.valueof("InterColorProfile")
@@ -117,7 +116,7 @@ def space_in(
     info = head.info
     coding = _coding_in(head, file) if file else None
     profile = info.get("icc_profile")
-    # A PNG goes by its coding first, all others by their profile.
+    # In a PNG the code points take precedence, elsewhere the profile.
     if coding and (head.format == "PNG" or not profile):
         return of_coding(*coding)
     if profile:
@@ -130,15 +129,15 @@ def space_in(
         fields = head.getexif()
         index = fields.get_ifd(ExifTags.IFD.Interop).get(ExifTags.Interop.InteropIndex, "")
         return _of_exif(fields.get_ifd(ExifTags.IFD.Exif).get(ExifTags.Base.ColorSpace), index)
-    except (SyntaxError, ValueError, TypeError):  # damaged, which the orientation reports
+    except (SyntaxError, ValueError, TypeError):  # damage is reported with the orientation
         return None
 
 
 def in_srgb(pixels: Array, space: ColourSpace, notes: list[str]) -> Array:
-    """Convert *pixels*, (H, W) or (H, W, C), to sRGB; a sentence about it is added to *notes*.
+    """*pixels*, (H, W) or (H, W, C), converted to sRGB; *notes* gets a sentence about it.
 
-    They are uint8, uint16, or floats with full scale at 1. Grey stays grey, and alpha is left as it
-    is. Pixels stay as they are where the profile is damaged, or is one of other channels.
+    The pixels are uint8, uint16, or floats with full scale 1. Grey stays grey, and alpha stays
+    unchanged. If the profile is damaged, or has other channels, all pixels stay unchanged.
     """
     channels = 1 if pixels.ndim == 2 else pixels.shape[2]
     colours = channels - (channels == 2 or (channels == 4 and space.channels != 4))
@@ -162,12 +161,12 @@ def in_srgb(pixels: Array, space: ColourSpace, notes: list[str]) -> Array:
 
 @functools.lru_cache(maxsize=16)
 def of_profile(profile: bytes, name: str = "") -> ColourSpace | None:
-    """Take an ICC *profile*; None if it gives the colours of sRGB, whatever it is called."""
+    """The colour space of an ICC *profile*; None if it equals sRGB, whatever its name."""
     try:
         channels = _CHANNELS[profile[16:20]][1]
         steps = np.linspace(0, 255, 6).astype(np.uint8)
         codes = np.stack(np.meshgrid(*[steps] * channels), -1).reshape(1, -1, channels)
-        # Floats of inks would be per cent.
+        # As floats, inks would be per cent.
         colours = codes if channels == 4 else codes / np.float32(255)
         seen = _transformed(colours, profile)
     except (imagecodecs.CmsError, KeyError, ValueError):
@@ -177,7 +176,7 @@ def of_profile(profile: bytes, name: str = "") -> ColourSpace | None:
 
 
 def of_coding(primaries: int, curve: int, is_full: bool = True) -> ColourSpace | None:
-    """Find the space of the *primaries* and the *curve* of H.273; None if both are unspecified.
+    """The colour space with *primaries* and *curve* of H.273; None if both are unspecified.
 
     Raises
     ------
@@ -206,7 +205,7 @@ def of_coding(primaries: int, curve: int, is_full: bool = True) -> ColourSpace |
 
 
 def _of_exif(colour_space: Any, index: Any) -> ColourSpace | None:
-    """Find the space of the EXIF fields ColorSpace and InteroperabilityIndex."""
+    """The colour space by the EXIF fields ColorSpace and InteroperabilityIndex."""
     text = index.decode("ascii", "replace") if isinstance(index, bytes) else str(index)
     if text.startswith("R03") or colour_space == _EXIF_ADOBE:
         return _of_primaries("Adobe RGB (named by EXIF only)", _ADOBE, _ADOBE_GAMMA)
@@ -216,10 +215,10 @@ def _of_exif(colour_space: Any, index: Any) -> ColourSpace | None:
 
 
 def _of_png(gamma: float | None, chromaticity: Sequence[float] | None) -> ColourSpace | None:
-    """Find the space of the chunks gAMA and cHRM of a PNG; either may be missing."""
+    """The colour space by the chunks gAMA and cHRM of a PNG, either of which may be missing."""
     places = _SRGB if chromaticity is None else tuple(chromaticity)
     is_like_srgb = bool(np.abs(np.subtract(places, _SRGB)).max() < 0.001)
-    # The value that the specification asks of writers of sRGB.
+    # The value that the specification prescribes for sRGB.
     if is_like_srgb and gamma is not None and abs(gamma - 1 / 2.2) < 0.001:
         return None
     if gamma is not None and gamma <= 0:
@@ -231,7 +230,7 @@ def _of_png(gamma: float | None, chromaticity: Sequence[float] | None) -> Colour
 
 
 def _of_primaries(name: str, places: Sequence[float], curve: ToneCurve) -> ColourSpace | None:
-    """Build the colour space with white, red, green and blue at *places* (x, y), and a *curve*."""
+    """The colour space with white, red, green and blue at *places* (x, y) and a *curve*."""
     if curve is None:
         curve = tuple(srgb_to_linear(np.linspace(0, 1, _STEPS)).tolist())
     is_table = isinstance(curve, tuple)
@@ -250,15 +249,15 @@ def _of_primaries(name: str, places: Sequence[float], curve: ToneCurve) -> Colou
 
 @functools.cache
 def _bt709() -> tuple[float, ...]:
-    """The linear values of evenly spaced codes of ITU-R BT.709."""
+    """Linear values of evenly spaced ITU-R BT.709 codes."""
     codes = np.linspace(0, 1, _STEPS)
     linear = np.where(codes < 0.081, codes / 4.5, ((codes + 0.099) / 1.099) ** (1 / 0.45))
     return tuple(linear.tolist())
 
 
 def _coding_in(head: Image.Image, file: BinaryIO) -> tuple[int, int, bool] | None:
-    """Read primaries, curve and range, as H.273 numbers them, from a PNG or AVIF *file*."""
-    at = file.tell()  # where Pillow will go on
+    """Primaries, curve and range, as numbered in H.273, of a PNG or AVIF *file*."""
+    at = file.tell()  # where Pillow will continue
     try:
         if head.format == "AVIF":
             file.seek(0)
@@ -276,12 +275,12 @@ def _coding_in_png(file: BinaryIO) -> tuple[int, int, bool] | None:
         if start[4:] == b"cICP" and length == 4:
             primaries, curve, _, is_full = file.read(length)
             return primaries, curve, bool(is_full)
-        file.seek(length + 4, io.SEEK_CUR)  # past the check sum
+        file.seek(length + 4, io.SEEK_CUR)  # past the checksum
     return None
 
 
 def _name_of(profile: bytes) -> str:
-    """Return the description in an ICC *profile*."""
+    """The description in an ICC *profile*."""
     try:
         name = ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile)))
     except (ImageCms.PyCMSError, OSError):
@@ -290,7 +289,7 @@ def _name_of(profile: bytes) -> str:
 
 
 def _transformed(colours: Array, profile: bytes) -> Array:
-    """Return the (H, W, 3) sRGB of (H, W, C) *colours* in *profile*. Raises `CmsError`."""
+    """The sRGB (H, W, 3) of *colours* (H, W, C) in *profile*. Raises `CmsError`."""
     kind, channels = _CHANNELS[profile[16:20]]
     return imagecodecs.cms_transform(
         np.ascontiguousarray(colours if channels > 1 else colours[..., 0]),

@@ -1,8 +1,8 @@
 """RAW photos, developed by LibRaw to the linear values of the sensor.
 
-Black level and saturation are applied, and the photo is demosaiced and turned upright. Nothing else
-is done: no white balance, no colour matrix, no tone curve. rawpy (MIT) brings LibRaw (LGPL 2.1 or
-CDDL 1.0); it is the extra `raw`, and imported only in the process that decodes (`sandbox`).
+Black level and saturation are applied, and the photo is demosaiced and turned upright. There is no
+white balance, no colour matrix and no tone curve. rawpy (MIT) brings LibRaw (LGPL 2.1 or CDDL 1.0).
+It is the extra `raw`, and is imported only in the decoding process (`sandbox`).
 
 Letters: H rows, W columns.
 """
@@ -30,23 +30,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shot:
-    """The circumstances of a RAW photo, as its file states them.
-
-    Texts are empty where the file does not state them.
+    """The circumstances of a RAW photo, as stated in its file; missing texts are empty.
 
     Attributes
     ----------
     make, model
-        The camera, in the words of its maker.
+        The camera, in its maker's words.
     camera
-        Its name among the cameras with measured sensitivities; "" if it is none of them.
+        Its name among the cameras with measured sensitivities; "" if it is not among them.
     neutral
-        What the sensor gives for a white surface by the camera's own white balance ("as shot"):
-        red, green, blue, green being 1; None where the file does not state it.
+        Sensor values of a white surface according to the camera's white balance ("as shot"): red,
+        green and blue, with green 1; None if the file does not state it.
     demosaicing
-        The method that made three colours of the one that each pixel of the sensor sees.
+        The method that computed three colours per pixel from the single colour that it measures.
     is_flat
-        True once the photo was divided by a white frame, which balances it.
+        True once the photo was divided by a white frame, which also balances it.
     """
 
     make: str = ""
@@ -58,12 +56,12 @@ class Shot:
 
     @property
     def gains(self) -> Doubles | None:
-        """(3,): factors of the channels that balance the photo as shot; None if unknown."""
+        """White-balance gains (3,) as shot; None if unknown."""
         return None if self.neutral is None else 1 / np.array(self.neutral)
 
     @property
     def title(self) -> str:
-        """The display name of the camera, with its brand once."""
+        """Display name of the camera, with its brand only once."""
         brand = next(iter(self.make.split()), "")
         names_itself = self.model.lower().startswith(brand.lower())
         name = self.model if names_itself else f"{brand} {self.model}"
@@ -92,31 +90,31 @@ class Shot:
 
 
 SATURATED = 65535
-"""The value of a pixel at the saturation of its sensor: the full scale of a developed photo."""
+"""Value of a saturated pixel: the full scale of a developed photo."""
 
 MAX_PIXELS = 178_956_970
-"""Largest photo that is read into memory; Pillow's own limit against decompression bombs."""
+"""Largest photo read into memory, in pixels: Pillow's limit against decompression bombs."""
 
-# Of memory for each pixel: its samples, four colours, the photo developed twice, and as floats.
+# Memory per pixel: its samples, four colours, the photo developed twice, and as floats.
 _PIXEL_BYTES = 64
 _AGAIN = "Copy it again."
 
 _XTRANS = (6, 6)
 _NO_COLOUR = 1
 _COLOURS = b"RGB"
-_RARE = 1e-4  # share of saturated pixels that is not worth a note
+_RARE = 1e-4  # largest share of saturated pixels without a note
 
 
 def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]:
-    """The linear values of the sensor, (H, W, 3) or for a grey one (H, W), and how it was taken.
+    """The linear sensor values of a RAW photo, (H, W, 3), or (H, W) if grey, and its `Shot`.
 
     LibRaw runs in a separate process.
 
     Raises
     ------
     PhotoError
-        If rawpy is not installed, LibRaw does not know the file, it is damaged, its sensor has
-        other colours than red, green and blue, or its black level is not below its white level.
+        If rawpy is not installed, LibRaw does not know the file, the file is damaged, the sensor
+        has colours other than red, green and blue, or its black level is not below its white level.
     """
     if find_spec("rawpy") is None:
         raise PhotoError(
@@ -131,7 +129,7 @@ def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]
 
 
 def developed(path: Path) -> SandboxAnswer:
-    """Return the facts of a RAW photo and its pixels (H, W, C): LibRaw's part of `develop_raw`."""
+    """The facts of a RAW photo and its pixels (H, W, C): the part of `develop_raw` in LibRaw."""
     rawpy = _rawpy()
     sandbox.limit_memory(sandbox.ROOM_BYTES)
     with _explained(), rawpy.RawPy() as raw:
@@ -149,7 +147,7 @@ def developed(path: Path) -> SandboxAnswer:
             output_bps=16,
             gamma=(1, 1),
             no_auto_bright=True,
-            # LibRaw would balance for daylight, and move the saturation with each photo.
+            # Otherwise LibRaw balances for daylight, and changes the saturation with each photo.
             user_wb=[1.0, 1.0, 1.0, 1.0],
             adjust_maximum_thr=0.0,
         )
@@ -167,7 +165,7 @@ def check_size(columns: int, rows: int) -> None:
 
 
 def too_large() -> PhotoError:
-    """The error about a photo of too many pixels."""
+    """The error about a photo with too many pixels."""
     return PhotoError(
         f"Expected at most {MAX_PIXELS:,} pixels, got more. "
         "Crop the photo, pass it as an array, or save it as a TIFF of strips or tiles."
@@ -180,7 +178,7 @@ def _refusal(got: str, advice: str) -> PhotoError:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn errors of LibRaw into errors that say what to do."""
+    """Turn errors of LibRaw into errors with advice."""
     rawpy = _rawpy()
     try:
         yield
@@ -205,7 +203,7 @@ def _explained() -> Iterator[None]:
         raise _refusal("one that asks for more memory than its pixels need", _AGAIN) from error
     except PhotoError:
         raise
-    except Exception as error:  # also of a rawpy that lacks what is asked of it
+    except Exception as error:  # including those of a rawpy without a feature used here
         reason = shown(f"{type(error).__name__}: {error}", 100)
         raise PhotoError(
             f"Expected rawpy {rawpy.__version__} to read the RAW photo, got {reason}. "
@@ -214,7 +212,7 @@ def _explained() -> Iterator[None]:
 
 
 def _rawpy() -> Any:
-    """The library of the extra `raw`, without types: they differ from release to release."""
+    """The library of the extra `raw`, untyped because its types differ between releases."""
     import rawpy
 
     return rawpy
@@ -237,17 +235,17 @@ def _shot(raw: "RawPy", path: Path) -> Shot:
         make=make,
         model=model,
         camera=matching_camera(make, model),
-        # LibRaw does not know the white that Google's cameras state as a chromaticity.
+        # LibRaw ignores the white that Google's cameras state as a chromaticity.
         neutral=_neutral(raw) or (neutral_in_dng(path) if raw.num_colors != _NO_COLOUR else None),
         demosaicing=_demosaicing(raw),
     )
 
 
 def _scales(raw: "RawPy") -> Doubles:
-    """(3,): factors by which LibRaw leaves the channels short of their saturation.
+    """Factors (3,) by which the channels from LibRaw fall short of saturation.
 
-    It scales all channels by the smallest black level, even of a fourth channel that does not
-    exist: 64 below 4064 would become 65535 x 4000 / 4064.
+    LibRaw scales all channels by the smallest black level, even that of a missing fourth channel:
+    with levels of 64 and 4064, saturation would become 65535 x 4000 / 4064.
     """
     black = np.array(raw.black_level_per_channel, dtype=np.float64)
     white = float(raw.white_level)
@@ -260,11 +258,11 @@ def _scales(raw: "RawPy") -> Doubles:
 
 
 def _neutral(raw: "RawPy") -> tuple[float, float, float] | None:
-    """The white as shot, from the factors that the camera stored."""
+    """The white as shot, from the gains that the camera stored."""
     gains = np.array(raw.camera_whitebalance[:3], dtype=np.float64)
     if raw.num_colors == _NO_COLOUR or not (np.isfinite(gains).all() and (gains > 0).all()):
         return None
-    # The factors were 32-bit floats, whose last digits mean nothing.
+    # The gains were 32-bit floats, whose last digits are meaningless.
     red, green, blue = (gains[1] / gains).round(6).tolist()
     return red, green, blue
 
@@ -280,7 +278,7 @@ def _demosaicing(raw: "RawPy") -> str:
 
 
 def saturation_notes(pixels: NDArray[np.uint16]) -> list[str]:
-    """A sentence on the share of *pixels* (H, W, C) that are saturated, unless they are rare."""
+    """A sentence about the share of saturated *pixels* (H, W, C), unless they are rare."""
     share = float((pixels == SATURATED).any(axis=-1).mean())
     if share < _RARE:
         return []

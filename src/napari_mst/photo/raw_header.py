@@ -1,8 +1,8 @@
-"""The head of a RAW file: which files are RAW photos, and which camera they name.
+"""The head of a RAW file: recognises RAW photos, and reads the camera that they name.
 
-A RAW file holds small pictures for a quick look as well, in formats that other decoders take for
-the photo. So every path that reads photos asks `is_raw` first. The marks of the formats come from
-TIFF 6.0, Adobe's DNG 1.7.1 and, for Canon's CR3 and Fujifilm's RAF, LibRaw 0.22.
+A RAW file also contains small previews, which other decoders take for the photo, so every reader of
+photos calls `is_raw` first. The marks of the formats come from TIFF 6.0, Adobe's DNG 1.7.1 and, for
+Canon's CR3 and Fujifilm's RAF, LibRaw 0.22.
 """
 
 import io
@@ -37,13 +37,13 @@ RAW_SUFFIXES = (
     ".3fr",
     ".iiq",
 )
-"""A file with one of these suffixes is a RAW photo, or damaged."""
+"""Suffixes of RAW photos: any other content means damage."""
 
 _HEAD = 1 << 16  # bytes within which CR3 and TIFF-like files name their camera
 _RAF = b"FUJIFILMCCD-RAW"
 _RAF_MODEL = slice(28, 60)
 _CR3 = (slice(4, 12), b"ftypcrx ")
-_CR3_CAMERA = b"CMT1"  # the box whose contents are a TIFF with make and model
+_CR3_CAMERA = b"CMT1"  # the box with a TIFF of make and model
 _CR2 = (slice(8, 10), b"CR")
 _TIFF_LIKE = (b"IIRO", b"IIRS", b"MMOR", b"IIU\0")  # Olympus and Panasonic
 TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -53,7 +53,7 @@ _CFA_DIMENSIONS, _CFA_PATTERN = 33421, 33422
 _WHITE_LEVEL = 50717
 _ANALOG_BALANCE, _AS_SHOT_WHITE_XY = 50727, 50729
 _CALIBRATIONS = ((50721, 50723, 50778), (50722, 50724, 50779))
-"""ColorMatrix, CameraCalibration and CalibrationIlluminant, for each of the two lights."""
+"""ColorMatrix, CameraCalibration and CalibrationIlluminant of each of the two lights."""
 _DAYLIGHT = 5500.0
 _KELVINS = {
     2: 4200.0,
@@ -74,17 +74,17 @@ _KELVINS = {
     23: 5003.0,
     24: 3200.0,
 }
-"""Colour temperatures of the lights that EXIF numbers (LightSource); others count as daylight."""
-_FULL_SCALE = 65535  # the highest that LibRaw counts; it would take it for a level beyond
+"""Colour temperatures of EXIF light sources (LightSource); others count as daylight."""
+_FULL_SCALE = 65535  # LibRaw's full scale, which it would use in place of a higher white level
 _CFA, _LINEAR_RAW = 32803, 34892  # kinds of colour (tag 262)
-_PAGES = 8  # that are looked at: RAW files have up to six, stacks of other programs thousands
+_PAGES = 8  # most pages looked at: RAW files have up to six, image stacks thousands
 
 _SENSORS = ((2, 2), (6, 6))  # Bayer's and Fujifilm's X-Trans
 _RED_GREEN_BLUE = {0, 1, 2}
 
 
 def is_raw_file(path: Path) -> bool:
-    """True if *path* is a RAW photo, by its suffix or its contents; False if it is not there."""
+    """True if *path* is a RAW photo by its suffix or contents; False if it is missing."""
     try:
         if not path.is_file():
             return False
@@ -95,7 +95,7 @@ def is_raw_file(path: Path) -> bool:
 
 
 def is_raw(suffix: str, file: BinaryIO) -> bool:
-    """True if *file*, whose name ends in *suffix*, is a RAW photo; it is left at its beginning."""
+    """True if *file*, whose name ends in *suffix*, is a RAW photo; rewinds the file."""
     file.seek(0)
     head = file.read(64)
     file.seek(0)
@@ -107,7 +107,7 @@ def is_raw(suffix: str, file: BinaryIO) -> bool:
 
 
 def camera_in_raw(path: Path) -> tuple[str, str]:
-    """Make and model of the camera of a RAW photo; empty where it does not say, or is damaged."""
+    """Make and model of the camera of a RAW photo; empty if missing or damaged."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
         if head.startswith(_RAF):
@@ -119,14 +119,14 @@ def camera_in_raw(path: Path) -> tuple[str, str]:
 
 
 def neutral_in_dng(path: Path) -> tuple[float, float, float] | None:
-    """Return the values of the sensor for the white as shot that a DNG states as x and y.
+    """The sensor values, with green 1, of the white as shot that a DNG states as x and y.
 
-    They are red, green and blue, green being 1; None where the file does not state it. Source: DNG
-    1.7.1, chapter 6, "Translating White Balance xy Coordinates to Camera Neutral Coordinates".
+    None if the file does not state it. Source: DNG 1.7.1, chapter 6, "Translating White Balance xy
+    Coordinates to Camera Neutral Coordinates".
     """
     try:
         with path.open("rb") as file:
-            pages = _pages(file)  # which closes the file when it is dropped, before tags are read
+            pages = _pages(file)  # a dropped generator would close the file before tags are read
             tags = next(pages).tags
             x, y = _numbers(tags, _AS_SHOT_WHITE_XY, (2,))
             neutral = _camera_matrix(tags, x, y) @ (x / y, 1, (1 - x - y) / y)
@@ -138,7 +138,7 @@ def neutral_in_dng(path: Path) -> tuple[float, float, float] | None:
 
 
 def _camera_matrix(tags: "TiffTags", x: float, y: float) -> Doubles:
-    """The (3, 3) matrix from XYZ to values of the sensor under white light of *x* and *y*."""
+    """The (3, 3) matrix from XYZ to sensor values under a white of chromaticity *x*, *y*."""
     balance = np.eye(3)
     if _ANALOG_BALANCE in tags:
         balance = np.diag(_numbers(tags, _ANALOG_BALANCE, (3,)))
@@ -151,7 +151,7 @@ def _camera_matrix(tags: "TiffTags", x: float, y: float) -> Doubles:
             warmths.append(1 / _KELVINS.get(int(tags.valueof(light, 0)), _DAYLIGHT))
     if len(set(warmths)) < 2:
         return balance @ matrices[-1]
-    # McCamy's temperature of the white; the specification interpolates by its inverse.
+    # McCamy's colour temperature of the white; the specification interpolates its inverse.
     n = (x - 0.3320) / (0.1858 - y)
     warmth = 1 / (((449 * n + 3525) * n + 6823.3) * n + 5520.33)
     share = np.clip((warmth - warmths[1]) / (warmths[0] - warmths[1]), 0, 1)
@@ -165,15 +165,15 @@ def _numbers(tags: "TiffTags", code: int, shape: tuple[int, ...]) -> Doubles:
 
 
 def check_raw(file: BinaryIO) -> None:
-    """Refuse a TIFF-like RAW photo that LibRaw would have to guess about.
+    """Refuse a TIFF-like RAW photo that LibRaw would misread.
 
-    It prints to the terminal that a file ends early, takes an unknown pattern of colours for
-    another, and an impossible white level for full scale.
+    LibRaw only prints a message about a truncated file, replaces an unknown colour pattern by
+    another pattern, and an impossible white level by full scale.
 
     Raises
     ------
     PhotoError
-        If the file is cut off, its colour filters are neither Bayer's nor X-Trans, or its white
+        If the file is truncated, its colour filters are neither Bayer nor X-Trans, or its white
         level is above 65535.
     """
     file.seek(0, io.SEEK_END)
@@ -225,7 +225,7 @@ def _is_raw_page(page: "TiffPage") -> bool:
 
 
 def _pages(file: BinaryIO) -> Iterator["TiffPage"]:
-    """The first pages of a TIFF-like file, each with the pages below it."""
+    """The first pages of a TIFF-like file, each followed by its subpages."""
     import tifffile
 
     file.seek(0)

@@ -1,15 +1,15 @@
-"""Arrays of any layout as pixels with their channels last, and the meaning of stored values.
+"""Arrays of any layout as pixels with channels last, and the interpretation of stored values.
 
-The meaning is the value that stands for 1, and which pixels are unknown. Every guess becomes a note
-for the user. Letters: H rows, W columns, C channels.
+The interpretation is the stored value of 1.0 and the mask of unknown pixels. Every guess becomes a
+note for the user. Letters: H rows, W columns, C channels.
 
-`full_scale` is the stored value that stands for 1.0:
+`full_scale` is the stored value of 1.0:
 
-- uint8: 255. uint16: 65535, with a note where nothing exceeds 4095 (perhaps 12 bits). bool: black
-  and white.
-- wider or signed integers: as uint8 or uint16, whichever holds the largest value.
-- floats: 1 where the largest value is at most 2 (so that an overshoot changes nothing), or where
-  most values above 0 are below 1 (light with highlights); else 255, else 65535.
+- uint8: 255. uint16: 65535, with a note if nothing exceeds 4095 (perhaps 12 bits). bool: black and
+  white.
+- wider or signed integers: like uint8 or uint16, whichever holds the largest value.
+- floats: 1 if the largest value is at most 2 (so that an overshoot changes nothing), or if most
+  values above 0 are below 1 (light with highlights); else 255, else 65535.
 - `full_scale=` overrides all of these for arrays.
 """
 
@@ -29,12 +29,12 @@ from napari_mst.cube.lazy import mapped
 from napari_mst.photo.raw import MAX_PIXELS
 
 BLOCK_ROWS = 64
-"""Rows that are worked on at a time: few enough that their copies are small."""
-_SLICES = 512  # rows or columns of a large array that are copied at a time: usual sides of chunks
+"""Rows processed at a time, few enough that their copies are small."""
+_SLICES = 512  # rows or columns of a large array copied at a time, a usual side of chunks
 
 
 def as_array(source: ArrayLike) -> Array:
-    """*source* as an array of real numbers, which keeps its mask; of a multiscale image level 0."""
+    """*source*, or level 0 of a multiscale image, as an array of real numbers with its mask."""
     if _is_multiscale(source):
         source = source[0]
     try:
@@ -51,13 +51,13 @@ def as_array(source: ArrayLike) -> Array:
 
 
 def _is_large(source: Any) -> bool:
-    """True for an array of zarr, dask or h5py, of more numbers than are read into memory."""
+    """True for an array of zarr, dask or h5py that is too large to be read into memory."""
     is_apart = hasattr(source, "dtype") and not isinstance(source, np.ndarray)
     return is_apart and math.prod(source.shape) > 3 * MAX_PIXELS
 
 
 def _on_disk(source: Any) -> Array:
-    """A copy of an array that is read where it is sliced, in a file that is mapped."""
+    """A copy of an array that is read by slicing, in a memory-mapped file."""
     copy = mapped(source.shape, source.dtype)
     axis = int(np.argmax(source.shape))
     for start in range(0, source.shape[axis], _SLICES):
@@ -69,8 +69,8 @@ def _on_disk(source: Any) -> Array:
 def channels_last(array: Array, notes: list[str]) -> Array:
     """*array* as (H, W) or (H, W, C).
 
-    Where the first and the last axis could both be channels, the last one counts, with a note in
-    *notes*.
+    If both the first and the last axis could be channels, the last axis counts, and *notes* gets a
+    note.
     """
     while array.ndim > 3 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))
@@ -89,7 +89,7 @@ def channels_last(array: Array, notes: list[str]) -> Array:
 
 
 def digest(array: Array) -> str:
-    """The sha256 of shape, dtype, values and mask; strides and byte order do not matter."""
+    """The sha256 of shape, dtype, values and mask, regardless of strides and byte order."""
     checksum = hashlib.sha256(f"{array.shape} {array.dtype.name}".encode())
     if np.ma.is_masked(array):
         checksum.update(np.ma.getmaskarray(array).tobytes())
@@ -99,7 +99,7 @@ def digest(array: Array) -> str:
 
 
 def stored_extrema(image: Array, valid: Mask | None) -> tuple[float, float]:
-    """Least and largest stored value of the *valid* pixels of (H, W, C); None means all of them."""
+    """Smallest and largest stored value of the *valid* pixels (None for all) of (H, W, C)."""
     values = image if valid is None else image[valid]
     return float(values.min()), float(values.max())
 
@@ -107,7 +107,7 @@ def stored_extrema(image: Array, valid: Mask | None) -> tuple[float, float]:
 def _is_multiscale(source: ArrayLike) -> TypeGuard[Sequence[ArrayLike]]:
     """True if *source* is a sequence of arrays of several sizes.
 
-    napari's own sequence of levels would become its smallest level as an array.
+    As an array, napari's sequence of levels would become its smallest level.
     """
     if not isinstance(source, Sequence):
         return False
@@ -119,7 +119,7 @@ _UINT8 = np.iinfo(np.uint8).max
 _UINT16 = np.iinfo(np.uint16).max
 _TWELVE_BITS = 4095
 
-# The largest float for a full scale of 1: an overshoot of sharpening changes nothing.
+# The largest float at a full scale of 1, so that an overshoot from sharpening changes nothing.
 _OVERSHOOT = 2.0
 _SAMPLES = 1_000_000
 AS_CODES = "Float values were taken as sRGB-encoded, not as linear light."
@@ -129,19 +129,19 @@ AS_LIGHT = "They were taken as linear light: sRGB has no such values."
 def interpret(
     image: Array, full_scale: float | None, encoding: str | None, notes: list[str]
 ) -> tuple[Array, float, Mask | None, bool]:
-    """The meaning of *image*, (H, W) or (H, W, C); assumptions are appended to *notes*.
+    """The interpretation of *image*, (H, W) or (H, W, C); assumptions are appended to *notes*.
 
-    If full scale or encoding is None, it is guessed.
+    A full scale or encoding of None is guessed.
 
     Returns
     -------
-    The `pixels`, the `full_scale` and `valid` of a `Photo`; and True if they are plainly linear
-    light, as no code is so far above white.
+    The `pixels`, the `full_scale` and `valid` of a `Photo`; and True if the values must be linear
+    light, since no code is so far above white.
 
     Raises
     ------
     PhotoError
-        If the image is empty, *full_scale* is impossible, or the values are none of a photo.
+        If the image is empty, *full_scale* is impossible, or the values are not those of a photo.
     """
     if full_scale is not None and not (math.isfinite(full_scale) and full_scale > 0):
         raise PhotoError(f"Expected a positive full_scale, got {full_scale!r}.")
@@ -166,13 +166,13 @@ def interpret(
         if encoding is None:
             notes.append(AS_LIGHT if is_light else AS_CODES)
     rows, columns, _ = image.shape
-    # A view, so that a grey photo takes the memory of one channel.
+    # A view, so that a grey photo takes only the memory of one channel.
     in_colour = np.broadcast_to(image, (rows, columns, 3))
     return np.moveaxis(in_colour, -1, 0), scale, valid, is_light
 
 
 def _without_alpha(image: Array, notes: list[str]) -> Array:
-    """(H, W, 1) or (H, W, 3) of any (H, W) or (H, W, 1 to 4)."""
+    """*image*, (H, W) or (H, W, 1 to 4), as (H, W, 1) or (H, W, 3)."""
     if image.ndim == 2:
         image = image[..., None]
     channels = image.shape[2]
@@ -189,12 +189,12 @@ def _without_alpha(image: Array, notes: list[str]) -> Array:
 
 
 def _supported_dtype(image: Array, notes: list[str]) -> Array:
-    """*image* as uint8, uint16 or float32, with the same numbers; True becomes 255."""
+    """*image* as uint8, uint16 or float32 with the same numbers; True becomes 255."""
     kind = image.dtype.kind
     if kind == "b":
         return image * np.uint8(_UINT8)
     if kind == "f":
-        # Numbers too large for float32 become infinite, and are left out with such pixels.
+        # Numbers too large for float32 become infinite, and their pixels are left out.
         with np.errstate(over="ignore"):
             return image.astype(np.float32, copy=False)
     if kind == "u" and image.dtype.itemsize <= 2:
@@ -211,7 +211,7 @@ def _supported_dtype(image: Array, notes: list[str]) -> Array:
 
 
 def _unmasked(image: Array) -> tuple[Array, Mask | None]:
-    """The plain image with 0 in pixels that its mask hides in any channel, and which they are."""
+    """The image without its mask, 0 in pixels masked in any channel; and the mask of these."""
     if not np.ma.is_masked(image):
         return image, None
     hidden = np.asarray(np.ma.getmaskarray(image).any(axis=-1))
@@ -219,15 +219,15 @@ def _unmasked(image: Array) -> tuple[Array, Mask | None]:
 
 
 def _masked(image: Array, hidden: Mask | None, notes: list[str]) -> tuple[Array, Mask | None]:
-    """The image with 0 in pixels that are *hidden* or not finite in all channels.
+    """The image with 0 in pixels that are *hidden* or not finite in every channel.
 
-    The mask of the others comes with it; None where there are none.
+    Also returns the mask of the valid pixels, None if all are valid.
     """
     if image.dtype.kind != "f" and hidden is None:
         return image, None
     valid = np.ones(image.shape[:2], bool) if hidden is None else ~hidden
     if image.dtype.kind == "f":
-        # Channel by channel, without a mask of all channels.
+        # Channel by channel, to avoid a mask of all channels.
         for channel in range(image.shape[2]):
             valid &= np.isfinite(image[..., channel])
     missing = valid.size - np.count_nonzero(valid)
@@ -263,8 +263,8 @@ def _guess_full_scale(dtype: DType, high: float, notes: list[str]) -> float:
 def _is_mostly_below_1(image: Array) -> bool:
     """True if most of the values above 0 are below 1.
 
-    In light with highlights, or of a scene of high contrast, they are. In codes from 0 to 255 or
-    65535 hardly any is, even where much of the photo is black.
+    This holds for linear light with highlights or high contrast. Hardly any code from 0 to 255 or
+    65535 lies below 1, even if much of the photo is black.
     """
     stride = max(1, int(math.sqrt(image.size / _SAMPLES)))
     sample = image[::stride, ::stride]
@@ -273,25 +273,25 @@ def _is_mostly_below_1(image: Array) -> bool:
 
 
 def sums_between(values: Floats, area: Floats, edges: Doubles) -> Doubles:
-    """Sums (C + 1, n) of *values* (C, H, W), weighed by their *area* (H, W), and of that.
+    """Sums (C + 1, n) of *values* (C, H, W) weighted by *area* (H, W), and of *area*.
 
-    They go over all rows, and over the columns between the *edges* (n + 1,), which may cut pixels.
+    Each sum covers all rows and the columns between two *edges* (n + 1,), which may cut pixels.
     """
     sums = np.concatenate([np.einsum("chw,hw->cw", values, area), area.sum(axis=0)[None]])
-    # Sums from the left edge on, read between whole columns: their differences are the sums.
+    # Cumulative sums from the left, interpolated between columns; their differences are the sums.
     totals = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
     columns = np.arange(totals.shape[1])
     return np.diff([np.interp(edges, columns, total) for total in totals], axis=1)
 
 
 def pixel_edges(length: int, factor: float) -> Doubles:
-    """The edges of pixels that cover *length* old ones, about *factor* each."""
+    """Edges of new pixels that cover *length* old pixels, about *factor* each."""
     count = max(round(length / factor), 1)
     return np.linspace(0, length, count + 1)
 
 
 @functools.lru_cache(maxsize=8)
 def meanings(bits: int, full_scale: float, is_encoded: bool) -> Singles:
-    """The meaning of every whole number of *bits* bits; decoding each pixel would take long."""
+    """Decoded values of all integers of *bits* bits: a table is faster than decoding each pixel."""
     values = np.arange(2**bits, dtype=np.float32) / np.float32(full_scale)
     return singles(srgb_to_linear(values) if is_encoded else values)

@@ -1,7 +1,7 @@
 """Videos and GIFs, decoded by FFmpeg (PyAV) in a separate process; see `sandbox`.
 
-Phones record HLG or PQ by default (ITU-R BT.2100). Their frames become linear light in the
-primaries of sRGB. 1 is diffuse white: 75 % of HLG, 203 cd/m2 of PQ (ITU-R BT.2408).
+Phones record HLG or PQ by default (ITU-R BT.2100). Such frames become linear light in the primaries
+of sRGB, where 1 is diffuse white: 75 % of HLG, 203 cd/m2 of PQ (ITU-R BT.2408).
 
 Letters: H rows, W columns.
 """
@@ -22,17 +22,17 @@ from napari_mst.photo.orientation import upright
 from napari_mst.photo.raw import check_size
 
 CONTAINERS = "apng,avi,gif,matroska,mov,mpeg,mpegts"
-"""FFmpeg's demuxers that may open a file. Others open further files, which the file names."""
-# Of memory for each pixel: up to 17 frames that others are predicted from, and its conversions.
+"""FFmpeg demuxers that may open a file. Others open further files named in the file."""
+# Memory per pixel: up to 17 frames from which others are predicted, and their conversions.
 _PIXEL_BYTES = 128
 
-# Numbers of ITU-T H.273: matrices, and how FFmpeg's swscale calls them.
+# Matrices by their numbers in ITU-T H.273 and in FFmpeg's swscale.
 _MATRICES = {1: 1, 4: 4, 5: 5, 6: 5, 7: 7, 9: 9}
 _UNTAGGED = 2
-# Players assume BT.709 for an untagged matrix from these columns and rows on, BT.601 below.
+# For an untagged matrix, players assume BT.709 from this width or height on, BT.601 below.
 _HD = (1280, 577)
 _LINEAR, _PQ, _HLG = 8, 16, 18
-# Curves that every player replaces by the curve of the screen: BT.709 and its kin.
+# Curves like BT.709, which every player replaces by the curve of the screen.
 _LIKE_SRGB = (1, 2, 4, 5, 6, 7, 11, 12, 13, 14, 15)
 _TO_SRGB = {  # linear BT.2020 (ITU-R BT.2087) and Display P3
     9: [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]],
@@ -43,8 +43,8 @@ _TO_SRGB = {  # linear BT.2020 (ITU-R BT.2087) and Display P3
 def decoded(path: Path) -> Iterator[SandboxAnswer]:
     """Yield the frames of a video, with their `seconds`, `encoding` and `notes`.
 
-    A damaged frame has a `fault` instead of pixels. So has every later one that is predicted from
-    it. A file that ends too early has a last `fault` without `seconds`.
+    A damaged frame has a `fault` instead of pixels, and so has every later frame predicted from it.
+    A truncated file ends with a `fault` without `seconds`.
     """
     sandbox.limit_memory(sandbox.ROOM_BYTES)
     import av
@@ -70,17 +70,17 @@ def decoded(path: Path) -> Iterator[SandboxAnswer]:
 
 
 def not_a_clip(path: Path, error: Exception) -> PhotoError:
-    """The error about a file that nothing can open as a clip."""
+    """The error about a file that cannot be opened as a clip."""
     return PhotoError(
         f"Expected a clip, got {shown(path.name)}: {shown(error, 80)}. Convert it to MP4."
     )
 
 
 def _times(container: Any) -> tuple[list[float], list[int] | None]:
-    """The seconds of all frames since the first, and the rising time stamps that they have.
+    """The seconds of all frames since the first, and their rising time stamps.
 
-    No stamps for AVI, which stores none: FFmpeg's guesses are wrong where a frame is predicted from
-    a later one. There the seconds come from the packets.
+    AVI stores no time stamps, and FFmpeg guesses wrongly for frames predicted from later ones, so
+    its stamps are None and the seconds come from the packets.
     """
     if not container.streams.video:
         raise ValueError("no pictures in it")
@@ -96,16 +96,16 @@ def _times(container: Any) -> tuple[list[float], list[int] | None]:
 def _frames(
     container: Any, seconds: list[float], stamps: list[int] | None
 ) -> Iterator[SandboxAnswer]:
-    """Yield what `decoded` does; each frame, damaged or not, has the place of its time stamp."""
+    """Yield the results of `decoded`; time stamps place all frames, including damaged ones."""
     import av
 
     stream = container.streams.video[0]
     context = stream.codec_context
     check_size(context.width, context.height)
     sandbox.limit_memory(sandbox.ROOM_BYTES + _PIXEL_BYTES * context.width * context.height)
-    # With more threads, errors would come with later packets.
+    # With more threads, errors would be raised for later packets.
     context.thread_count = 1
-    # FFmpeg would guess damaged parts.
+    # By default FFmpeg fills damaged parts by guessing.
     context.options = {"err_detect": "explode"}
     fault, number = "", 0
     for packet in container.demux(stream):
@@ -131,13 +131,13 @@ def _frames(
 
 
 def _faults(fault: str, seconds: Sequence[float | None]) -> Iterator[SandboxAnswer]:
-    """Yield the *fault*, if there is one, of the frames at *seconds*."""
+    """Yield the *fault*, if there is one, for each frame at *seconds*."""
     for when in seconds if fault else ():
         yield {"shape": [0], "dtype": "u1", "seconds": when, "fault": fault}, ()
 
 
 def _answer(frame: Any, seconds: float) -> SandboxAnswer:
-    """The pixels of a *frame*, upright, (H, W, 3), as Photo.from_array takes them."""
+    """The upright pixels (H, W, 3) of *frame*, for `Photo.from_array`."""
     notes: list[str] = []
     check_size(frame.width, frame.height)
     stored = upright(_rgb(frame, notes), _orientation(frame))
@@ -153,7 +153,7 @@ def _answer(frame: Any, seconds: float) -> SandboxAnswer:
 
 
 def _rgb(frame: Any, notes: list[str]) -> Array:
-    """The code values of a *frame* in its own colours, uint8, or uint16 where it has more bits."""
+    """The code values of *frame* in its own colours, uint8, or uint16 for more than 8 bits."""
     components = frame.format.components
     is_deep = max(each.bits for each in components) > 8
     kind = "rgb48" if is_deep else "rgb24"
@@ -170,19 +170,19 @@ def _rgb(frame: Any, notes: list[str]) -> Array:
 
 
 def _orientation(frame: Any) -> int:
-    """The orientation (EXIF) of the display matrix of a *frame* that turns by right angles."""
+    """The EXIF orientation of *frame*, from a display matrix that rotates by right angles."""
     found = frame.side_data.get("DISPLAYMATRIX")
     if not found:
         return 1
     (a, b), (c, d) = np.frombuffer(bytes(found), np.int32).reshape(3, 3)[:2, :2].tolist()
-    # The matrix gives a column its place by a and b, a row by c and d.
+    # In the matrix, a and b place a column, c and d a row.
     is_upright = abs(a) + abs(d) >= abs(b) + abs(c)
     across, down = (a, d) if is_upright else (c, b)
     return (1 if is_upright else 5) + (1 + (down < 0) if across < 0 else 3 * (down < 0))
 
 
 def _in_srgb(stored: Array, curve: int, primaries: int, notes: list[str]) -> tuple[Array, str]:
-    """Code values as sRGB takes them, or linear, and which; by H.273's *curve* and *primaries*."""
+    """Values in sRGB or linear, and their encoding, by H.273's *curve* and *primaries*."""
     if curve in _LIKE_SRGB and primaries not in _TO_SRGB:
         return stored, "srgb"
     values = singles(stored) / np.float32(np.iinfo(stored.dtype).max)
@@ -205,7 +205,7 @@ def _in_srgb(stored: Array, curve: int, primaries: int, notes: list[str]) -> tup
 
 
 def hlg_to_linear(values: Singles) -> Singles:
-    """Light of the scene at *values* of HLG, where 75 % is 1 (ITU-R BT.2100, BT.2408)."""
+    """Scene light of HLG *values*, with 1 at 75 % (ITU-R BT.2100, BT.2408)."""
     a, b, c = 0.17883277, 0.28466892, 0.55991073
     bright = (np.exp((np.maximum(values, 0.5) - c) / a) + b) / 12
     white = (np.exp((0.75 - c) / a) + b) / 12
@@ -213,7 +213,7 @@ def hlg_to_linear(values: Singles) -> Singles:
 
 
 def pq_to_linear(values: Singles) -> Singles:
-    """Light of the screen at *values* of PQ, where 203 cd/m2 are 1 (SMPTE ST 2084, BT.2408)."""
+    """Display light of PQ *values*, with 1 at 203 cd/m2 (SMPTE ST 2084, BT.2408)."""
     m1, m2 = 2610 / 16384, 2523 / 32
     c1, c2, c3 = 3424 / 4096, 2413 / 128, 2392 / 128
     root = values.astype(np.float64) ** (1 / m2)
@@ -228,7 +228,7 @@ def _unknown(got: str) -> PhotoError:
 
 
 def _declared_bytes(file: BinaryIO) -> int:
-    """The length that a container states, in bytes; 0 where it states none."""
+    """The length in bytes stated in a container; 0 if it states none."""
     file.seek(0)
     head = file.read(4096)
     if head[:4] == b"RIFF":
