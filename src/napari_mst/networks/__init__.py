@@ -1,8 +1,8 @@
-"""Networks: one file each, and `NETWORKS`, the table of those that a weights file can hold.
+"""Networks, one file each, and `NETWORKS`, the table of networks that a weights file can hold.
 
-A network is a torch module that lists its passes (`network.Network`); the engine, the pipeline and
-the window need nothing else. To add one: a file here and a row of `NETWORKS`. CONTRIBUTING.md shows
-an example. Only the table and the networks import torch.
+A network is a torch module that lists its passes (`module.Network`); the engine, the pipeline and
+the window need nothing else. To add a network, write a file here and a row of `NETWORKS`;
+CONTRIBUTING.md has an example. Only the table and the networks import torch.
 """
 
 from typing import TYPE_CHECKING, Any

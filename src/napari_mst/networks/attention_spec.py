@@ -1,4 +1,4 @@
-"""`AttentionSpec`, the attention of a pass and its weights, and other weights in their place."""
+"""`AttentionSpec`, the attention of a pass; the weights of a query; and changed weights."""
 
 import copy
 from collections import OrderedDict
@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class QueryWeights:
-    """The weights with which one query takes the values of all its keys.
+    """The attention weights of one query for all its keys.
 
     Attributes
     ----------
     weights
         (heads, keys), from 0 to 1; each head sums to 1.
     places
-        (keys, axes), whole numbers: row and column of each key on a map, or the index of a token or
+        (keys, axes), integers: row and column of each key on a map, or the index of a token or
         channel. Keys outside the map are padding.
     regions
-        (keys,), whole numbers: the part of a shifted window in which a key lies. Only keys in the
-        part of the query have weight. All are 0 where no window is shifted.
+        (keys,), integers: the part of a shifted window that contains the key. Only keys in the same
+        part as the query have weight. All are 0 without a shift.
     """
 
     weights: Tensor
@@ -31,36 +31,36 @@ class QueryWeights:
 
     @property
     def effective_keys(self) -> Tensor:
-        """The number of keys that count in each head, (heads,): 1 / sum of the squared weights.
+        """The effective number of keys in each head, (heads,): 1 / sum of the squared weights.
 
-        It is 1 where one key has all weight, and the number of keys where all have the same.
+        It is 1 if one key has all the weight, and the number of keys if all weights are equal.
         """
         return 1 / self.weights.square().sum(-1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AttentionSpec:
-    """The description of the attention in a pass, by which it is recorded, drawn and clicked.
+    """The attention in a pass, as needed to record, draw and query it.
 
     Attributes
     ----------
     block
-        The name of the block under which it is recorded.
+        Name of the block in records.
     channels, heads
-        Those of the block.
+        Channels and heads of the block.
     softmax
-        Makes the weights (..., heads, queries, keys) of their scores: a hook on it sees both. None
-        where no module does; between channels there has to be one.
+        Module that turns scores into weights (..., heads, queries, keys); a hook on it sees both.
+        None if no module does, which is not allowed for attention between channels.
     weights
-        Makes the weights of one query from a part of the map that the pass reads, (1, C, h, w), and
-        a row and column of that part. None where channels attend to channels.
+        Computes the weights of one query from a part (1, C, h, w) of the map that the pass reads,
+        and a row and column of that part. None for attention between channels.
     window, keys, shift
-        Sides of the window of queries and of that of its keys, and by how much windows are shifted,
-        in pixels of the map; 0 where every pixel attends to all.
+        Sides of the windows of queries and of keys, and the shift of windows, in pixels of the map;
+        0 if every pixel attends to all pixels.
     halo
         Pixels around a window on which the weights of its queries depend.
     parts
-        The block of this package that its maps and steps take apart; None for others.
+        The block, if maps and steps of its attention can be computed separately; else None.
     """
 
     block: str
@@ -86,13 +86,13 @@ class ChangedWeights(nn.Module):
     Parameters
     ----------
     temperature
-        Divides the scores: above 1 weights are more even, below 1 less.
+        Divides the scores: weights become more even above 1, and less even below 1.
     given
-        (heads, queries, keys), the weights of another photo: they stand for those of the scores.
+        (heads, queries, keys): weights of another photo, used instead of the scores.
     equal
-        Heads in which all keys that are not hidden have the same weight.
+        Heads in which all keys that are not hidden get the same weight.
     silent
-        Heads without any weight, so that they add nothing.
+        Heads whose weights are all 0, so that they contribute nothing.
     """
 
     def __init__(
@@ -112,13 +112,13 @@ class ChangedWeights(nn.Module):
         equal: Sequence[int] = (),
         silent: Sequence[int] = (),
     ) -> None:
-        """Take other values from now on; see the class for the parameters."""
+        """Set new values; see the class for the parameters."""
         self.temperature = temperature
         self.given = given
         self.equal, self.silent = list(equal), list(silent)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Weights of the shape of *scores*; rows add up to 1, but for heads that are silent."""
+        """Weights in the shape of *scores*; rows sum to 1 except in silent heads."""
         weights = (scores / self.temperature).softmax(-1)
         if self.given is not None:
             weights = self.given.to(weights).expand_as(weights).clone()
@@ -129,7 +129,7 @@ class ChangedWeights(nn.Module):
 
 
 def with_weights(network: N, changes: Mapping[nn.Module, ChangedWeights]) -> N:
-    """A copy of *network* whose softmaxes are replaced as *changes* says; they share all weights.
+    """A copy of *network* that shares its weights, with softmaxes replaced according to *changes*.
 
     Examples
     --------
@@ -137,10 +137,10 @@ def with_weights(network: N, changes: Mapping[nn.Module, ChangedWeights]) -> N:
     >>> equal = {block.attention.softmax: ChangedWeights(equal=[0]) for block in vit.blocks}
     >>> changed = with_weights(vit, equal)
     """
-    # The copy takes these for its own: new softmaxes, and the weights that both share.
+    # The memo makes the copy reuse these objects: shared weights and new softmaxes.
     memo: dict[int, object] = {id(each): each for each in network.parameters()}
     memo |= {id(each): each for each in network.buffers()}
-    # An open record watches the network itself.
+    # Hooks of an open record stay on the original network.
     memo |= {id(each._forward_hooks): OrderedDict() for each in network.modules()}
     memo |= {id(softmax): changed for softmax, changed in changes.items()}
     return copy.deepcopy(network, memo)

@@ -1,7 +1,7 @@
 """AWAN: residual blocks whose channels are weighted by a mean over all pixels.
 
-The result attends to itself, in each quarter of the photo. Paper: Li et al., CVPRW 2020,
-doi:10.1109/CVPRW50498.2020.00239, as trained by the authors of MST++
+The pixels of the result then attend to each other within each quarter of the photo. Paper: Li et
+al., CVPRW 2020, doi:10.1109/CVPRW50498.2020.00239, as trained by the authors of MST++
 (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. This is an independent
 implementation. Letters: N batch, C channels, H rows, W columns, P pixels of a quarter.
 """
@@ -24,11 +24,11 @@ from napari_mst.networks.shared_modules import Chain, softmax_sums, softmaxes
 _REDUCTION = 16
 _INNER = 8
 _MOST_PIXELS = 1 << 18
-"""Pixels of a photo, 512 x 512: each attends to a quarter of them, which takes two minutes."""
+"""Most pixels of a photo, 512 x 512: each attends to a quarter of them, in two minutes."""
 
 
 class Reflecting(nn.Conv2d):
-    """A convolution that sees the photo reflected at its borders."""
+    """A convolution with reflection at the borders of the photo."""
 
     def __init__(self, before: int, after: int, side: int = 3) -> None:
         super().__init__(before, after, side, padding=side // 2, bias=False)
@@ -36,13 +36,13 @@ class Reflecting(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C', H, W)."""
         pixels = int(self.padding[0])
-        # torch reflects no more than a side has.
+        # torch cannot reflect by more pixels than a side has.
         mode = "reflect" if min(x.shape[2:]) > pixels else "replicate"
         return F.conv2d(F.pad(x, (pixels,) * 4, mode), self.weight)
 
 
 class Weighting(nn.Module):
-    """A weight for each channel, made of a mean over all pixels, which have weights themselves."""
+    """Channel weights from a weighted mean over all pixels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Weighting(nn.Module):
         )
 
     def sums(self, x: Tensor) -> Tensor:
-        """The sums that a tile adds to the mean."""
+        """The sums that a tile contributes to the mean."""
         return softmax_sums(self.conv(x.to(self.conv.weight)), x)
 
     def weights(self, tiles: Tensor, pixels: int) -> Tensor:
@@ -65,7 +65,7 @@ class Weighting(nn.Module):
 
 
 class Sum(Plus):
-    """A convolution of one map, to which another is added, and a PReLU."""
+    """A convolution of one map, the addition of another map, and a PReLU."""
 
     def __init__(self, convolution: nn.Conv2d, activation: nn.PReLU) -> None:
         super().__init__(convolution)
@@ -77,9 +77,9 @@ class Sum(Plus):
 
 
 class AWANBlock(nn.Module):
-    """Two convolutions of x as a residual, and two more, with a weighting between them.
+    """Two convolutions of x as a residual, then two more with a channel weighting between them.
 
-    The features before the weighting are added to the features of the next block.
+    The features before the weighting are added to those of the next block.
     """
 
     def __init__(self, channels: int) -> None:
@@ -90,7 +90,7 @@ class AWANBlock(nn.Module):
         self.se = Weighting(channels)
 
     def add_to(self, passes: Chain, name: str, before: str) -> str:
-        """Add its passes, which read the features *before* of the last block; returns its own."""
+        """Add the passes, which read the last block's features *before*; return the new ones."""
         x = passes.last
         passes.add(f"{name}.first", nn.Sequential(self.conv1, self.relu1), halo=1)
         passes.add(f"{name}.second", Sum(self.conv2, self.relu2), x)
@@ -132,7 +132,7 @@ class NonLocal(nn.Module):
         return torch.cat(bands, 2)
 
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
-        """The weights of the pixels of its quarter for the pixel *query*, a row and a column."""
+        """The weights of all pixels of its quarter for the pixel *query* (row, column)."""
         check_pixel(x, query)
         halves = [(torch.arange(side // 2), torch.arange(side // 2, side)) for side in x.shape[2:]]
         own = [half[index >= len(half[0])] for index, half in zip(query, halves, strict=True)]
@@ -151,7 +151,7 @@ class NonLocal(nn.Module):
 
 
 class AWAN(Network):
-    """Three convolutions, *blocks* blocks of *features* channels, and the attention."""
+    """Three convolutions, *blocks* blocks of *features* channels, and attention within quarters."""
 
     def __init__(
         self, in_bands: int = 3, out_bands: int = 31, features: int = 96, blocks: int = 8

@@ -1,11 +1,11 @@
-"""A small network that takes the camera as input: linear RGB of any response in, reflectance out.
+"""A small network with the camera as input: from linear RGB of any response to reflectance.
 
-A camera under an illuminant turns reflectances into values by one matrix, its response. Through it
-and what is common to measured reflectances, three values become the most likely spectrum: the best
-linear (Wiener) estimate, which is the same network's start for every camera. A few layers refine
-it. They see the colour, the estimate in coordinates that do not depend on the camera (the principal
-components of reflectances), and the response in these same coordinates. So a new camera is just
-another matrix. Letters: N batch, B bands, K components, H rows, W columns.
+A camera under an illuminant turns reflectances into values by one matrix, its response. The
+response and the statistics of measured reflectances turn three values into the most likely
+spectrum, the best linear (Wiener) estimate, from which the network starts for every camera. A few
+layers refine it. Their inputs are the colour, the estimate in camera-independent coordinates (the
+principal components of reflectances), and the response in the same coordinates. A new camera is
+just another matrix. Letters: N batch, B bands, K components, H rows, W columns.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ from napari_mst.networks.pixelwise import Layers, OnePixel, colour_features
 
 _COLOURS = 9
 
-# The variance of a channel, white being 1, that the linear estimate does not try to explain.
+# The variance of a channel, relative to white, that the linear estimate treats as noise.
 _NOISE = 1e-4
 
-# The least that the linear estimate may say, of the brightness, and the most, of the limit.
+# Bounds of the linear estimate: a share of the brightness, and a share of the limit.
 _FLOOR = 0.03
 _CEILING = 0.97
 
@@ -31,14 +31,14 @@ class CameraNetwork(OnePixel):
     """Three hidden layers of *width* around the linear estimate that `set_response` sets.
 
     `forward` takes (N, 3, H, W) linear, white-balanced RGB, 0 to 1 and beyond, and returns (N, B,
-    H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel if above 1.
-    Negative light counts as zero.
+    H, W) reflectance from 0 to `LIMIT`, times the brightest channel if that is above 1. Negative
+    light counts as zero.
 
     Parameters
     ----------
     factors
-        (B, K): reflectances are about *factors* times K numbers, which are uncorrelated and of
-        mean square 1.
+        (B, K): reflectances are approximately *factors* times K uncorrelated numbers of mean square
+        1.
     """
 
     factors: Tensor
@@ -49,7 +49,7 @@ class CameraNetwork(OnePixel):
     def __init__(self, factors: Tensor, width: int = 96) -> None:
         bands, components = factors.shape
         super().__init__(bands, width)
-        # Files hold weights of 16 bits: rounded at once, the factors stay the same when saved.
+        # Files store 16-bit weights: rounding now keeps the factors unchanged when they are saved.
         self.register_buffer("factors", factors.half().float().contiguous())
         self.register_buffer(
             "usual", torch.stack([torch.zeros(components, 3), torch.ones(components, 3)])
@@ -67,12 +67,12 @@ class CameraNetwork(OnePixel):
         self.forget()
 
     def forget(self) -> None:
-        """Return NaN until a camera is given, not the spectra of some other camera."""
+        """Unset the camera: until the next one is set, results are NaN."""
         for name in ("seen", "linear"):
             self.register_buffer(name, self.usual[:1] * torch.nan, persistent=False)
 
     def set_response(self, response: Tensor) -> None:
-        """Take the next photos as seen with *response*: (B, 3), or (N, B, 3), one a photo."""
+        """Set the *response* of the next photos: (B, 3), or (N, B, 3) with one per photo."""
         seen = self._seen(response.reshape(-1, *response.shape[-2:]))
         colours = seen.mT @ seen + _NOISE * torch.eye(3).to(seen)
         linear = torch.linalg.solve(colours, seen.mT).mT
@@ -80,7 +80,7 @@ class CameraNetwork(OnePixel):
         self.linear = linear.to(self.factors)
 
     def set_usual(self, responses: Tensor) -> None:
-        """Take cameras relative to mean and spread of *responses* (n, B, 3)."""
+        """Normalise cameras by the mean and spread of *responses* (n, B, 3)."""
         seen = self._seen(responses)
         spread = seen.std(0).clamp_min(1e-3)
         self.usual = torch.stack([seen.mean(0), spread]).half().to(self.factors)
@@ -97,10 +97,10 @@ class CameraNetwork(OnePixel):
         return (limit * torch.sigmoid(refined)).movedim(-1, 1)
 
     def layers(self) -> Layers:
-        """All layers, for the first camera that was set."""
+        """All layers, for the first camera set."""
         weight = self.of_colour.weight.double()
         of_colours, of_components = weight[:, :_COLOURS].clone(), weight[:, _COLOURS:]
-        # Components are linear in the first features, which are 3 x pixel / total - 1.
+        # The components are linear in the first features, 3 x pixel / total - 1.
         of_linear = of_components @ self.linear[0].double() / 3
         of_colours[:, :3] += of_linear
         bias = self.of_colour.bias.double() + of_linear.sum(1)
@@ -110,9 +110,9 @@ class CameraNetwork(OnePixel):
         return [first, *((each.weight.double(), each.bias.double()) for each in others)]
 
     def start(self) -> PixelwiseStart:
-        """The linear estimate of the first camera, where it is sane."""
+        """The linear estimate of the first camera, within bounds."""
         floor = _FLOOR / 3
-        # Large numbers cancel out in the product: it is rounded once, at the end.
+        # Large numbers cancel in the product, so it is rounded only at the end.
         linear = self.factors.double() @ self.linear[0].double()
         return PixelwiseStart(linear, floor, floor * OFFSET, _CEILING, bend=1.0)
 
@@ -121,14 +121,14 @@ class CameraNetwork(OnePixel):
         return self.factors @ self.linear
 
     def _start(self, components: Tensor, total: Tensor, limit: Tensor) -> Tensor:
-        """The linear estimate, where it is sane, on the scale on which it is refined."""
-        # A linear estimate may be negative or beyond the limit, where a logit has no value.
+        """The linear estimate within bounds, as a logit, which the layers refine."""
+        # A linear estimate may be negative or beyond the limit, where the logit is undefined.
         estimate = components @ self.factors.T
         share = torch.maximum(estimate, _FLOOR / 3 * total) / limit
         return torch.logit(share.clamp_max(_CEILING))
 
     def _told(self) -> Tensor:
-        """The factors, less 1, and summands of the first layer for each camera, (N, 2 width)."""
+        """Factors minus 1 and summands of the first layer per camera, (N, 2 width)."""
         mean, spread = self.usual
         return self.of_camera(((self.seen - mean) / spread).flatten(1))
 

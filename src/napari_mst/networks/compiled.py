@@ -1,7 +1,7 @@
-"""The programs of bundled networks without torch: NumPy weights, and passes that kernels compute.
+"""Programs of bundled networks without torch: NumPy weights, and passes computed by kernels.
 
-`compiled_program` says the same passes as the torch modules of `pixelwise` and
-`refining` with one stage; `tests/networks/test_compiled.py` compares them pass by pass.
+`compiled_program` lists the same passes as the torch modules of `pixelwise` and of
+`refining_mst_plus_plus` with one stage; `tests/networks/test_compiled.py` compares them.
 Letters: C channels.
 """
 
@@ -26,15 +26,15 @@ from napari_mst.networks.network import PHOTO, Pass, Program
 FLOAT32 = np.dtype(np.float32)
 
 _POWER_WORK = 8
-"""Multiplications that take as long as one power."""
+"""Number of multiplications that take as long as one power."""
 
 _STAGE = "stages.0"
 
 
 def compiled_program(weights: NamedWeights) -> Program | None:
-    """The program of the network with these *weights*, in our names; None for other networks.
+    """The program of the network with these *weights*, in our layout; None for other networks.
 
-    The weights have to be sound, as in a sealed file: kernels do not check them.
+    The weights must be sound, as in a sealed file, since kernels do not check them.
     """
     if "margins.weight" in weights:
         return Program((_estimate(weights, "spectra"),), dtype=FLOAT32)
@@ -64,7 +64,7 @@ def _first(weights: NamedWeights) -> list[Pass]:
 def _estimate(weights: NamedWeights, name: str, prefix: str = "") -> Pass:
     form = EstimateForm.of(weights, prefix, is_encoded=bool(prefix))
     work = sum(weight.size for weight, _ in form.layers)
-    # Numbers in work for each pixel and channel of the hidden layers: see `pixelwise`.
+    # Working numbers per pixel and channel of the hidden layers: see `pixelwise`.
     return Pass(name, (PHOTO,), form, form.bands, work=work, values=int(2.25 * form.width))
 
 
@@ -82,7 +82,7 @@ def _stage(weights: NamedWeights) -> list[Pass]:
     for level in range(2):
         up = DoublingForm.of(weights, f"{_STAGE}.up.{level}")
         name, channels = f"{_STAGE}.up.{level}", up.weight.shape[1]
-        # A transposed convolution takes one of 2 x 2 weights for each pixel it writes.
+        # A transposed convolution uses one of its 2 x 2 weights per output pixel.
         work = up.numbers / 4
         small = (passes[-1].writes,)
         doubled = Pass(name, small, up, channels, scale=Fraction(2), is_kept=False, work=work)

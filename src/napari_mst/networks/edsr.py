@@ -31,7 +31,7 @@ class ResidualBlock(nn.Module):
         return x + self.body(x)
 
     def add_to(self, passes: Chain, name: str) -> None:
-        """Add its pass."""
+        """Add the pass of this block."""
         passes.add(name, self, halo=2)
 
 
@@ -49,7 +49,7 @@ class EDSR(Network):
         self.tail = nn.Sequential(near(features, out_bands))
 
     def program(self) -> Program:
-        """A pass for each block and convolution."""
+        """One pass per block and convolution."""
         *blocks, last = self.body
         passes = Chain()
         passes.add("head", self.head, channels=last.out_channels, halo=1)

@@ -1,7 +1,8 @@
-"""The passes that have compiled kernels, as plain NumPy weights.
+"""Passes with compiled kernels, as plain NumPy weights.
 
-A form is a pass's `local` without torch: kernels take their weights from it. `of` reads one from
-the weights of a file, by the beginning of their names. Letters: B bands, C channels, d = C / heads.
+A form is the `local` of a pass without torch; kernels take their weights from it. `of` builds a
+form from the weights in a file whose names have a given prefix. Letters: B bands, C channels, d = C
+/ heads.
 """
 
 import math
@@ -14,39 +15,39 @@ import numpy as np
 from napari_mst.base.arrays import Array, Doubles, Singles
 
 LIMIT = 1.25
-"""Reflectance that no estimate of a pixel exceeds, for any colour up to white."""
+"""Largest reflectance of an estimate, for any colour up to white."""
 
 DARKEST = 1e-7
-"""Linear light, a 3000th of an 8-bit code: below it nothing changes, so gradients are finite."""
+"""Smallest linear light, a 3000th of an 8-bit code: a floor that keeps gradients finite."""
 
 OFFSET = 1e-3
-"""Linear light that is added where colours are divided by brightness."""
+"""Linear light added to the brightness by which colours are divided."""
 
 BLACK = 0.003
-"""Light that is added before a power, so that the slope at black is finite."""
+"""Light added before a power, so that the slope at black is finite."""
 
 NORM_EPS = 1e-12
-"""The epsilon of torch.nn.functional.normalize, which the published code calls."""
+"""Epsilon of torch.nn.functional.normalize, which the published code calls."""
 
 NamedWeights = Mapping[str, Singles]
 """The weights of a network by name."""
 
 
 class PixelwiseStart(NamedTuple):
-    """The spectra that a network starts from, and how its layers change them.
+    """The spectra from which a network starts, and how its layers change them.
 
-    From a pixel of three colours (r, g, b) the start is *matrix* x pixel, but at least
-    *slope* x (r + g + b) + *least*, and at most *most* of the limit. Its share s of the limit
-    becomes sigmoid(layers + log(s / (1 - *bend* x s))).
+    For a pixel (r, g, b) the start is *matrix* x pixel, but at least *slope* x (r + g + b) +
+    *least*, and at most *most* times the limit. Its share s of the limit becomes
+    sigmoid(layers + log(s / (1 - *bend* x s))).
 
     Attributes
     ----------
     matrix
         (B, 3).
     slope, least, most
-        Numbers as above.
+        Numbers in the formulas above.
     bend
-        0 or 1: layers change the logarithm of the share, or its logit.
+        0 if the layers change the logarithm of the share, 1 if they change its logit.
     """
 
     matrix: Any
@@ -58,9 +59,9 @@ class PixelwiseStart(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionForm:
-    """A 3x3 convolution, or a 4x4 one that halves, padded by one zero; or their like.
+    """A 3x3 convolution, or a 4x4 convolution that halves a map, with zero padding of 1.
 
-    Other maps that the pass reads are added to it.
+    Further maps that the pass reads are added to the result.
     """
 
     weight: Singles
@@ -73,12 +74,12 @@ class ConvolutionForm:
 
     @property
     def numbers(self) -> int:
-        """The number of its parameters."""
+        """Number of parameters."""
         return self.weight.size + (0 if self.bias is None else self.bias.size)
 
     @property
     def stride(self) -> int:
-        """Pixels from one place of the filter to the next."""
+        """Step of the filter in pixels."""
         return 2 if self.weight.shape[-1] == 4 else 1
 
 
@@ -87,20 +88,20 @@ class DoublingForm(ConvolutionForm):
 
 
 class FusionForm(ConvolutionForm):
-    """A 1x1 convolution, without bias, of two maps side by side."""
+    """A 1x1 convolution without bias of two concatenated maps."""
 
 
 def gram(x: Singles) -> Doubles:
-    """The Gram matrix of the channels, (1, C, H, W) -> (1, C, C): a kernel computes it."""
+    """Gram matrix of the channels, (1, C, H, W) -> (1, C, C), which a kernel computes in a run."""
     pixels = x.reshape(*x.shape[:2], -1).astype(np.float64)
     return pixels @ pixels.swapaxes(1, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class BlockForm:
-    """A spectral attention block without LayerNorm before its attention, by the names in it.
+    """A spectral attention block without LayerNorm before its attention; *weights* by name.
 
-    *eps* belongs to its LayerNorm.
+    *eps* belongs to the LayerNorm of its feed-forward network.
     """
 
     weights: NamedWeights
@@ -119,15 +120,15 @@ class BlockForm:
 
     @property
     def local_work(self) -> int:
-        """Multiplications and additions for each pixel."""
-        # The matrices of q and k only meet the Gram matrix, once an image.
+        """Multiplications and additions per pixel."""
+        # The matrices of q and k are applied only to the Gram matrix, once per image.
         once = ("attention.to_q.weight", "attention.to_k.weight")
         return sum(each.size for name, each in self.weights.items() if name not in once)
 
     def mixing(self, gram: Doubles, _pixels: int = 0) -> Doubles:
         """Gram matrix of the whole image -> mixing matrix M, both (1, C, C).
 
-        It is `SpectralAttentionBlock.mixing`, which explains it.
+        See `SpectralAttentionBlock.mixing` for an explanation.
         """
         own = self.weights
         q, k, v, joined = (
@@ -154,10 +155,10 @@ def _norms(weight: Doubles, gram: Doubles) -> Doubles:
 
 @dataclass(frozen=True, eq=False)
 class EstimateForm:
-    """A network that sees one pixel at a time: four layers, (weight, bias) each, and a start.
+    """A network of single pixels: four layers, (weight, bias) each, and a start.
 
-    *width* numbers are hidden. *is_encoded* encodes its spectra. *margins* (2 B, width) and their
-    biases give prediction intervals.
+    The hidden layers have *width* numbers. *is_encoded* encodes the spectra. *margins* (2 B, width)
+    and their biases give prediction intervals.
     """
 
     layers: list[tuple[Array, Array]]
@@ -183,7 +184,7 @@ class EstimateForm:
 
 
 def grey_start(bands: int) -> PixelwiseStart:
-    """Grey, of the brightness of the pixel."""
+    """A start at grey with the brightness of the pixel."""
     return PixelwiseStart(np.zeros((bands, 3), np.float32), slope=1 / 3, least=OFFSET)
 
 
@@ -204,4 +205,4 @@ Form = (
     | EstimateForm
     | FusionForm
 )
-"""All that compiled kernels compute."""
+"""Any pass that compiled kernels compute."""

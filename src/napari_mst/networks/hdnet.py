@@ -1,4 +1,4 @@
-"""HDNet: an EDSR with attention between its halves, whose softmaxes run over all pixels.
+"""HDNet: EDSR with attention between its halves; the softmaxes run over all pixels.
 
 Paper: Hu et al., CVPR 2022, doi:10.1109/CVPR52688.2022.01702, as trained by the authors of MST++
 (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. This is an independent
@@ -19,7 +19,7 @@ _SUBSPACES = 4
 
 
 class FixedNorm(nn.Module):
-    """Normalisation by a mean and a variance of each channel; a fit leaves both as they are."""
+    """Normalisation by a fixed mean and variance per channel, which training does not change."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class FixedNorm(nn.Module):
 
 
 class DomainAttention(nn.Module):
-    """x times a weight of each channel, and x times one of each pixel."""
+    """The sum of x times channel weights and x times pixel weights."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class DomainAttention(nn.Module):
         self.conv_up = near(channels // 2, channels, 1, bias=False)
 
     def add_to(self, passes: Chain, name: str) -> None:
-        """Add its passes, and the statistics that they need of the map before."""
+        """Add the passes, and the statistics that they need from the previous map."""
         passes[-1] = replace(passes[-1], statistic=self.sums, fold=self.weights, gathers=2)
         x, channels = passes.last, passes[-1].channels
         weighted = passes.add(
@@ -60,19 +60,19 @@ class DomainAttention(nn.Module):
         passes.add(name, self.by_pixel, x, channels=channels, uses=weighted)
 
     def sums(self, x: Tensor) -> Tensor:
-        """The sums that a tile adds to two means: of weighted pixels, and of all pixels."""
+        """The sums that a tile contributes to two means: a weighted one, and a plain one."""
         logits = self.conv_q_right(x.to(self.conv_q_right.weight))
         return softmax_sums(torch.cat([logits, torch.zeros_like(logits)], 1), x)
 
     def weights(self, tiles: Tensor, pixels: int) -> Tensor:
-        """Weights of channels, and weights for the logit of a pixel: (2, N, C, 1, 1)."""
+        """Channel weights, and weights for the logits of pixels: (2, N, C, 1, 1)."""
         means = softmaxes(tiles, pixels).means.to(self.conv_up.weight)[..., None, None]
         weights = torch.sigmoid(self.conv_up(self.conv_v_right(means[:, 0])))
         logits = F.conv_transpose2d(self.conv_q_left(means[:, 1]), self.conv_v_left.weight)
         return torch.stack([weights, logits])
 
     def by_channel(self, x: Tensor, weights: Tensor) -> Tensor:
-        """Weighted channels, and the logits of the pixels: (N, C, H, W) -> (N, C + 1, H, W)."""
+        """Weighted channels and the logits of the pixels: (N, C, H, W) -> (N, C + 1, H, W)."""
         return torch.cat([x * weights[0], (x * weights[1]).sum(1, keepdim=True)], 1)
 
     def by_pixel(self, weighted: Tensor, x: Tensor, pixels: Softmaxes) -> Tensor:
@@ -81,7 +81,7 @@ class DomainAttention(nn.Module):
 
 
 class Subspace(nn.Module):
-    """The logits of the pixels in some of the channels."""
+    """Logits of the pixels from a quarter of the channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -96,14 +96,14 @@ class Subspace(nn.Module):
 
 
 class FeatureFusion(nn.Module):
-    """x + x times weights of the pixels, one set of weights for each quarter of the channels."""
+    """x + x times pixel weights, with separate weights for each quarter of the channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.subspaces = nn.ModuleList(Subspace(channels // _SUBSPACES) for _ in range(_SUBSPACES))
 
     def add_to(self, passes: Chain, name: str) -> None:
-        """Add its passes."""
+        """Add the passes of this module."""
         x, channels = passes.last, passes[-1].channels
         logits = passes.add(
             f"{name}.logits",

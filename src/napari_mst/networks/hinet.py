@@ -1,4 +1,4 @@
-"""HINet: two U-shapes, half of whose features are normalised by their means over all pixels.
+"""HINet: two U-shapes in which half of the features are normalised over all pixels.
 
 Paper: Chen et al., CVPRW 2021, arXiv:2105.06086, as trained by the authors of
 MST++ (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. This is an
@@ -24,9 +24,9 @@ _SLOPE = 0.2
 
 
 class HINetBlock(nn.Module):
-    """Two convolutions and a residual. With a *norm*, half of the features between are normalised.
+    """Two convolutions and a residual; with *norm*, half of the features between are normalised.
 
-    With *others*, convolutions of two maps of the first U-shape are added.
+    With *others*, convolutions of two maps from the first U-shape are added.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class HINetBlock(nn.Module):
             self.csff_enc, self.csff_dec = near(after, after), near(after, after)
 
     def add_to(self, passes: Chain, name: str, *others: str) -> None:
-        """Add its passes; the last one writes the map *name*."""
+        """Add the passes of this block; the last one writes the map *name*."""
         reads = passes.last, *others
         if self.norm is None:
             passes.add(f"{name}.first", self.conv_1)
@@ -50,12 +50,12 @@ class HINetBlock(nn.Module):
         passes.add(name, self.normalised, *reads, halo=1, uses=first)
 
     def sums(self, x: Tensor) -> Tensor:
-        """Sums over the pixels of the features to be normalised, and of squares: (N, 2, C)."""
+        """Sums of the features to normalise and of their squares over all pixels: (N, 2, C)."""
         half = wide(x[:, : self.norm.num_features])
         return torch.stack([half.sum((2, 3)), half.square().sum((2, 3))], 1)
 
     def factors(self, sums: Tensor, pixels: int) -> Tensor:
-        """Factors of the features, and what is added to them: (2, N, C, 1, 1)."""
+        """Scale and shift of the features: (2, N, C, 1, 1)."""
         mean, square = (sums / pixels).unbind(1)
         factor = self.norm.weight / (square - mean**2 + self.norm.eps).sqrt()
         rest = 0, self.conv_1.out_channels - self.norm.num_features
@@ -63,12 +63,12 @@ class HINetBlock(nn.Module):
         return torch.stack([F.pad(factor, rest, value=1), shift])[..., None, None]
 
     def normalised(self, first: Tensor, *maps_and_factors: Any) -> Tensor:
-        """`second`, with the factors after the maps."""
+        """`second` of the normalised features; scale and shift come after the maps."""
         *maps, (factor, shift) = maps_and_factors
         return self.second(first * factor.to(first) + shift.to(first), *maps)
 
     def second(self, first: Tensor, x: Tensor, *others: Tensor) -> Tensor:
-        """All but the first convolution: maps (N, C, H, W) -> (N, C, H, W)."""
+        """Everything after the first convolution: maps (N, C, H, W) -> (N, C, H, W)."""
         second = self.identity(x) + _leaky(self.conv_2(_leaky(first)))
         if others:
             second = second + self.csff_enc(others[0]) + self.csff_dec(others[1])
@@ -76,7 +76,7 @@ class HINetBlock(nn.Module):
 
 
 class UShape(nn.Module):
-    """Blocks at *depth* levels, down and up again; only the second one has *others*."""
+    """Blocks at *depth* levels, down and up; *others* is True for the second U-shape."""
 
     def __init__(self, width: int, depth: int, *, others: bool) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class UShape(nn.Module):
     def add_to(
         self, passes: Chain, name: str, others: Sequence[Sequence[str]] = ()
     ) -> list[tuple[str, str]]:
-        """Add its passes; returns the maps on the way down and up of each level but the lowest."""
+        """Add the passes; return the maps down and up at every level except the lowest."""
         skips: list[str] = []
         ups: list[str] = []
         of_first = iter(others)
@@ -117,7 +117,7 @@ class UShape(nn.Module):
 
 
 class Joined(Plus):
-    """A map, and a convolution of another one beside it."""
+    """A map concatenated with a convolution of another map."""
 
     def __call__(self, x: Tensor, *others: Tensor) -> Tensor:
         """Maps (N, C, H, W) -> (N, 2 C, H, W)."""
@@ -139,7 +139,7 @@ class HINet(Network):
         self.cat12 = near(2 * out_bands, out_bands, 1)
 
     def program(self) -> Program:
-        """Two passes for each block, and those between them."""
+        """Two passes per block, and the passes between blocks."""
         passes = Chain()
         image = passes.add("image", self.conv_in)
         passes.add("first", self.conv_01)
@@ -150,7 +150,7 @@ class HINet(Network):
         return self.program_of(passes, _MULTIPLE)
 
     def guided(self, x: Tensor, image: Tensor) -> Tensor:
-        """The features that the second U-shape begins with: maps (N, B, H, W) -> (N, B, H, W)."""
+        """The input features of the second U-shape: maps (N, B, H, W) -> (N, B, H, W)."""
         first, second, third = self.sam12.values()
         guide = torch.sigmoid(third(second(x) + image))
         return self.cat12(torch.cat([self.conv_02(image), first(x) * guide + x], 1))
@@ -163,7 +163,7 @@ class HINet(Network):
 
 
 HINET_KEYS = [(r"^(down_path|up_path|skip_conv)_([12])\.", r"stage_\2.\1.")]
-"""Patterns of the published keys, and ours."""
+"""Patterns of published keys, and our keys."""
 
 
 def _leaky(x: Tensor) -> Tensor:

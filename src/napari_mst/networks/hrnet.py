@@ -1,8 +1,8 @@
-"""HRNet: convolutions of the photo at four sizes; each size passes its features to the next.
+"""HRNet: convolutions of the photo at four sizes, each of which feeds the next larger one.
 
 Paper: Zhao et al., "Hierarchical Regression Network", CVPRW 2020, as trained by the authors of
 MST++ (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. Their code
-computes a gate in each level and does not use it: it is left out. This is an independent
+computes an unused gate in each level, which is left out here. This is an independent
 implementation. Letters: N batch, C channels, H rows, W columns.
 """
 
@@ -18,14 +18,14 @@ from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.shared_modules import Activated, Chain
 
 _DENSE_BLOCKS = {"top": 1, "mid": 1, "bot": 2, "main": 4}
-"""Dense blocks of each level, from an eighth of the photo to its full size."""
+"""Number of dense blocks per level, from an eighth of the photo to its full size."""
 
 _SHARE = 0.1
-"""The weight of a block in the sum with its input."""
+"""Weight of a block in the sum with its input."""
 
 
 class Residual(nn.ModuleDict):
-    """x + 0.1 times convolutions of x; in a *dense* block each reads all features before it."""
+    """x + 0.1 times convolutions of x; in a *dense* block each reads all previous features."""
 
     def __init__(self, channels: int, *, dense: bool) -> None:
         inner = channels // 2 if dense else channels
@@ -36,7 +36,7 @@ class Residual(nn.ModuleDict):
         self.is_dense = dense
 
     def add_to(self, passes: Chain, name: str) -> None:
-        """Add a pass for each convolution."""
+        """Add one pass per convolution."""
         *first, last = self.values()
         reads = [passes.last]
         for index, each in enumerate(first):
@@ -45,13 +45,13 @@ class Residual(nn.ModuleDict):
         passes[-1] = replace(passes[-1], local=self.added, work=passes[-1].cost)
 
     def added(self, x: Tensor, *maps: Tensor) -> Tensor:
-        """Add the last convolution to x: (N, C, H, W) and maps of other C -> (N, C, H, W)."""
+        """x plus the last convolution: (N, C, H, W) and maps of other C -> (N, C, H, W)."""
         read = (x, *maps) if self.is_dense else maps
         return x + _SHARE * self[f"conv{len(self)}"](*read)
 
 
 class HRNet(Network):
-    """Levels of an eighth, a quarter, half and all of the size, the last of *width* channels."""
+    """Levels of an eighth, a quarter, half and full size; the last has *width* channels."""
 
     def __init__(self, in_bands: int = 3, out_bands: int = 31, width: int = 64) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class HRNet(Network):
             self.levels[name] = level
 
     def program(self) -> Program:
-        """A pass for each convolution."""
+        """One pass per convolution."""
         passes = Chain()
         for index, (name, level) in enumerate(self.levels.items()):
             side = 8 >> index
@@ -106,4 +106,4 @@ HRNET_KEYS = [
     (r"\.conv2d\.", ".0."),
     (r".*\.fc\..*", ""),
 ]
-"""Patterns of the published keys, and ours; gates are left out."""
+"""Patterns of published keys, and our keys; gates are left out."""

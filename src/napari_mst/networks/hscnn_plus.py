@@ -1,4 +1,4 @@
-"""HSCNN+ with dense connections: each block sees the features of all blocks before it.
+"""HSCNN+ with dense connections: each block reads the features of all previous blocks.
 
 Paper: Shi et al., CVPRW 2018, doi:10.1109/CVPRW.2018.00139 (HSCNN-D), as trained by the authors of
 MST++ (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. This is an
@@ -23,7 +23,7 @@ _COMMON = 128
 
 
 class Branches(nn.Module):
-    """Two branches of a 3x3 and a 1x1 convolution; the features after both are side by side."""
+    """Two branches of a 3x3 and a 1x1 convolution, whose features are all concatenated."""
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Branches(nn.Module):
 
 
 class Fusion(Branches):
-    """Two branches of all features so far, fused to 32 more."""
+    """Two branches of all features so far, fused to 32 new ones."""
 
     def __init__(self, before: int) -> None:
         super().__init__(_COMMON, _GROWTH // 2)
@@ -62,7 +62,7 @@ class HSCNNPlus(Network):
         self.conv_out = near(before[-1], out_bands, 1, bias=False)
 
     def program(self) -> Program:
-        """A pass for each block; all their maps are kept to the end."""
+        """One pass per block; all their maps are needed at the end."""
         passes = [Pass("start", (PHOTO,), self.start, _COMMON, halo=1)]
         reads = ["start"]
         for index, block in enumerate(self.ddfn.dfus_blocks):
@@ -72,7 +72,7 @@ class HSCNNPlus(Network):
         return self.program_of([*passes, bands])
 
     def start(self, photo: Tensor) -> Tensor:
-        """The branches of the photo, (N, in_bands, H, W) -> (N, 128, H, W)."""
+        """Both branches of the photo, (N, in_bands, H, W) -> (N, 128, H, W)."""
         return self.ddfn(photo)
 
     @classmethod

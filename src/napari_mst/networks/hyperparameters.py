@@ -1,4 +1,4 @@
-"""The hyperparameters of MST++: bands, stages, width, and how its blocks attend."""
+"""Hyperparameters of MST++: bands, stages, width and the attention of its blocks."""
 
 import math
 from dataclasses import dataclass, fields
@@ -7,18 +7,18 @@ from typing import TypedDict
 from napari_mst.base.errors import ModelError, shown
 from napari_mst.networks.attention.kinds import ATTENTIONS, LARGEST_WINDOW, AttentionKind
 
-# Two halvings need no more than 4. The padding counts in the attention, so it is as published.
+# Two halvings need only 4, but the padding affects the attention, so it is as published.
 MULTIPLE = 8
-"""Sides are reflect-padded up to a multiple of this before the network runs, as published."""
+"""Sides are reflect-padded to a multiple of this before the network runs, as published."""
 
 WINDOW = 8
-"""Side of a window of attention in pixels of its map, unless another one is asked for."""
+"""Default side of an attention window, in pixels of its map."""
 
-_LOWEST = 4  # pixels of the photo to a side of a pixel of the lowest map
+_LOWEST = 4  # side of a pixel of the smallest map, in pixels of the photo
 
 
 class AttentionParameters(TypedDict, total=False):
-    """The parameters of MST++ that say how its blocks attend.
+    """The parameters of MST++ for the attention of its blocks.
 
     Attributes
     ----------
@@ -26,10 +26,10 @@ class AttentionParameters(TypedDict, total=False):
         A name of `ATTENTIONS`: "spectral" as published, "window", "shifted",
         "overlapping", "hybrid", "global", "mixed" or "none".
     window
-        Side of a window in pixels, 1 to 64, where there are windows: 8.
+        Side of a window in pixels, 1 to 64, for attention in windows; by default 8.
     norm_before_attention
-        Put a LayerNorm before the attention, as the text of the paper says. By default it is there
-        as published: not before spectral attention, and before every other.
+        Put a LayerNorm before the attention, as in the text of the paper. The default is as
+        published: no LayerNorm before spectral attention, but before every other kind.
     """
 
     attention: str
@@ -39,7 +39,7 @@ class AttentionParameters(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """The numbers that make an MST++ network besides its weights; all are at least 1.
+    """The parameters that define an MST++ network besides its weights; numbers are at least 1.
 
     `AttentionParameters` describes the last three.
     """
@@ -53,7 +53,7 @@ class Hyperparameters:
     window: int = WINDOW
 
     def __post_init__(self) -> None:
-        if str(self.attention) not in ATTENTIONS:  # a list, say, could not be looked up
+        if str(self.attention) not in ATTENTIONS:  # unhashable values cannot be looked up
             known = ", ".join(ATTENTIONS)
             raise ModelError(
                 f"Expected an attention of {known}, got {shown(self.attention, 40)}. Choose one."
@@ -67,7 +67,7 @@ class Hyperparameters:
             object.__setattr__(self, "norm_before_attention", self.kind.has_norm)
         for field in fields(self):
             value = getattr(self, field.name)
-            # Not `isinstance`, which takes True for an integer.
+            # Not `isinstance`, for which True is an integer.
             if field.type is int and (type(value) is not int or value < 1):
                 raise ModelError(f"Expected {field.name} to be a positive integer, got {value!r}.")
         if self.window > LARGEST_WINDOW:
@@ -75,7 +75,7 @@ class Hyperparameters:
                 f"Expected a window of at most {LARGEST_WINDOW} pixels, got {self.window}. "
                 f"Choose {WINDOW}, or global attention."
             )
-        if not self.kind.has_windows:  # so that networks alike have equal hyperparameters
+        if not self.kind.has_windows:  # so that equal networks have equal hyperparameters
             object.__setattr__(self, "window", WINDOW)
 
     @property
@@ -85,17 +85,17 @@ class Hyperparameters:
 
     @property
     def title(self) -> str:
-        """The display name of the network, with its attention unless that is as published."""
+        """Display name of the network, with its attention unless that is the published one."""
         return "MST++" if self.attention == "spectral" else f"MST++ with {self.kind.title}"
 
     @property
     def multiple(self) -> int:
-        """Sides of the photo are padded up to a multiple of this: windows divide every map."""
+        """Sides of the photo are padded to a multiple of this, so that windows divide every map."""
         return math.lcm(MULTIPLE, _LOWEST * self.window) if self.kind.has_windows else MULTIPLE
 
     @property
     def attention_parameters(self) -> AttentionParameters:
-        """The part of them that says how blocks attend."""
+        """The hyperparameters of the attention."""
         return {
             "attention": self.attention,
             "window": self.window,

@@ -1,4 +1,4 @@
-"""Comparing weights with the network that is to have them, before anything is loaded."""
+"""Compares weights with the network for which they are meant, before anything is loaded."""
 
 import hashlib
 import re
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from napari_mst.base.errors import CheckpointError
 
 MOST_PARTS = 64
-"""Most stages or blocks of a file: its keys alone make them, and modules take 0.3 MB."""
+"""Most stages or blocks in a file: keys alone create modules, which take 0.3 MB each."""
 
 N = TypeVar("N", bound=nn.Module)
 
 
 def loaded(title: str, make: Callable[[], N], state: Mapping[str, Tensor]) -> N:
-    """The network that *make* makes, with the weights *state*, in float32 and evaluation mode.
+    """The network from *make* with the weights *state*, in float32 and evaluation mode.
 
     Raises
     ------
@@ -25,7 +25,7 @@ def loaded(title: str, make: Callable[[], N], state: Mapping[str, Tensor]) -> N:
         If tensors are missing, left over or of the wrong shape.
     """
     try:
-        # No memory is taken before the shapes of all tensors are known to be right.
+        # Memory is allocated only once the shapes of all tensors are known to be right.
         with torch.device("meta"):
             network = make()
     except (LookupError, ValueError, ArithmeticError, RuntimeError) as error:
@@ -44,7 +44,7 @@ def loaded(title: str, make: Callable[[], N], state: Mapping[str, Tensor]) -> N:
 
 
 def renamed(state: Mapping[str, Tensor], patterns: Iterable[tuple[str, str]]) -> dict[str, Tensor]:
-    """*state* with keys of ours: patterns of theirs are replaced; where nothing is left, it goes.
+    """*state* with *patterns* in keys replaced by our names; empty keys are dropped.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def renamed(state: Mapping[str, Tensor], patterns: Iterable[tuple[str, str]]) ->
 
 
 def count_of(pattern: str, state: Mapping[str, Tensor]) -> int:
-    """The number of parts in *state*, whose keys begin as *pattern* with the number in a group.
+    """The number of parts in *state* whose keys match *pattern*, with the part in its group.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def check_layout(
 
 
 def sha256_of(network: nn.Module) -> str:
-    """The checksum of the names and weights of *network*."""
+    """Checksum of the names and weights of *network*."""
     digest = hashlib.sha256()
     for name, value in network.state_dict().items():
         digest.update(name.encode() + value.contiguous().numpy().tobytes())

@@ -1,8 +1,8 @@
 """Any torch module as a network of one pass, which the engine runs tile by tile.
 
-What the engine has to know of the pass is measured: the multiple of pixels that sides must have,
-the period with which the module treats pixels alike, and how far an output pixel looks. Letters: N
-batch, C channels, B bands, H rows, W columns.
+The properties of the pass are measured: the multiple that sides must have, the period with which
+the module treats pixels alike, and the reach of an output pixel. Letters: N batch, C channels, B
+bands, H rows, W columns.
 """
 
 import copy
@@ -19,28 +19,28 @@ from napari_mst.networks.module import Network
 from napari_mst.networks.network import PHOTO, Pass, Program
 
 Reach = int | None | Literal["measured"]
-"""Pixels on each side on which an output pixel depends; None for all of the photo."""
+"""Pixels on each side on which an output pixel depends; None for the whole photo."""
 
 _LARGEST_MULTIPLE = 32
 _SIDES = 128, 256, 512
-"""Sides of the photos on which the reach is measured; one beyond half of the last is global."""
+"""Sides of the photos for measuring the reach; more than half of the last side counts as global."""
 
 _TOLERANCE = 1e-5
-"""Error of a tile, as a share of the largest value, that the rounding of torch explains."""
+"""Error of a tile, as a share of the largest value, explained by rounding in torch."""
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """The working pixels of a module from *in_bands* to *out_bands*.
+    """The geometry of a module from *in_bands* to *out_bands*.
 
     Attributes
     ----------
     multiple
-        Sides have to be a multiple of this.
+        Sides must be multiples of this.
     align
-        Parts that begin at multiples of this are treated as the whole is: a multiple of `multiple`.
+        Parts that begin at multiples of this are treated like the whole; a multiple of `multiple`.
     reach
-        Pixels around an aligned window on which the window depends; None: all of the photo.
+        Pixels around an aligned window on which the window depends; None for the whole photo.
     """
 
     in_bands: int
@@ -59,10 +59,10 @@ class MeasuredNetwork(Network):
         self.in_bands, self.out_bands = geometry.in_bands, geometry.out_bands
 
     def program(self) -> Program:
-        """The one pass, which is the module."""
+        """A single pass, the module itself."""
         geometry = self.geometry
         kernels = [each for each in self.module.parameters() if each.ndim == 4]
-        # A layer, its input and as much again for skips: the widest one decides on the memory.
+        # A layer, its input and the same again for skips: the widest layer determines the memory.
         widest = max((sum(each.shape[:2]) for each in kernels), default=geometry.out_bands)
         align = geometry.align if geometry.reach is not None else 1
         whole = Pass(
@@ -84,13 +84,13 @@ def measured(
 ) -> MeasuredNetwork:
     """*module* as a network; it must be in evaluation mode, in float32, on the CPU.
 
-    Sides are padded to multiples of *least* at least.
+    The multiple of its sides is itself a multiple of *least*.
 
     Raises
     ------
     ModelError
-        If the module takes no photo of *in_bands* channels, if its result has another size or is
-        another one each time, or if a *reach* that is given is none or too short.
+        If the module does not accept a photo of *in_bands* channels, its result has another size or
+        differs each time, or a given *reach* is invalid or too short.
     """
     if reach not in (None, "measured") and (type(reach) is not int or reach < 0):
         raise ModelError(
@@ -106,7 +106,7 @@ def measured(
         error = 0.0 if geometry.reach is None else _error_of_parts(module, geometry)
         if error <= _TOLERANCE:
             return MeasuredNetwork(module, geometry)
-        # It takes any size, yet begins to count at the first pixel: as one that pads by itself.
+        # The module accepts any size but counts from the first pixel, like one that pads by itself.
         geometry = replace(geometry, align=2 * geometry.align)
     if reach == "measured":
         return MeasuredNetwork(module, replace(geometry, reach=None))
@@ -117,11 +117,11 @@ def measured(
 
 
 def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
-    """The smallest number whose multiples *module* accepts and returns as sides."""
+    """The geometry with the smallest number whose multiples *module* accepts and keeps as sides."""
     fault = ""
     for multiple in range(least, _LARGEST_MULTIPLE + 1, least):
         count = _LARGEST_MULTIPLE // multiple + 1
-        # Neighbouring numbers have no common factor: no larger multiple divides both sides.
+        # Consecutive numbers have no common factor, so no larger multiple divides both sides.
         photo = _noise((1, in_bands, count * multiple, (count + 1) * multiple))
         try:
             result = module(photo)
@@ -146,15 +146,15 @@ def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
 
 
 def _measured_reach(module: nn.Module, geometry: Geometry) -> int | None:
-    """The larger reach of rows and columns; None if a change is seen everywhere."""
+    """The larger reach of rows and columns; None if a change affects everything."""
     far = max(_reach_along(axis, module, geometry) for axis in (2, 3))
     return None if math.isinf(far) else int(far)
 
 
 def _reach_along(axis: int, module: nn.Module, geometry: Geometry) -> float:
-    """Measure how far *module* sees a stripe of pixels that changes, in all phases of `align`.
+    """The distance at which *module* reacts to a changed stripe of `align` pixels.
 
-    It is infinite where a change is seen everywhere.
+    Infinite if a change affects everything.
     """
     for least in _SIDES:
         shape = [1, geometry.in_bands, *(2 * [_up_to(_LARGEST_MULTIPLE, geometry.align)])]
@@ -168,11 +168,11 @@ def _reach_along(axis: int, module: nn.Module, geometry: Geometry) -> float:
 
 
 def _changed(axis: int, stripe: slice, module: nn.Module, photo: Tensor) -> list[int]:
-    """The rows or columns of the result that change with a *stripe* of the photo."""
+    """The rows or columns of the result that change with *stripe* of the photo."""
     before = module(photo)
     touched = torch.zeros(photo.shape[axis], dtype=torch.bool)
-    # NaN goes through every weight, however small its effect and whatever a ReLU cuts off; other
-    # numbers go through modules that replace NaN.
+    # NaN passes through every weight and every ReLU, however small its effect; other numbers pass
+    # through modules that replace NaN.
     for values in (torch.full_like(photo, torch.nan), _noise(tuple(photo.shape), seed=1)):
         other = photo.clone()
         other.movedim(axis, 0)[stripe] = values.movedim(axis, 0)[stripe]
@@ -194,8 +194,8 @@ def _error_of_parts(module: nn.Module, geometry: Geometry) -> float:
 
 
 def _parts(align: int, halo: int, size: int) -> Iterator[tuple[slice, slice, slice]]:
-    """The part of a photo to read, the valid part of its result, and the place of that."""
-    # The first part begins one period in, where a map of twice the period differs.
+    """Parts of a photo to read, the valid part of each result, and its place in the whole."""
+    # The first part begins after one period, where a map of twice the period would differ.
     yield slice(align, None), slice(halo, None), slice(align + halo, None)
     yield slice(None, size + halo), slice(None, size), slice(None, size)
 

@@ -25,7 +25,7 @@ from napari_mst.networks.shared_modules import Chain, near
 
 
 class MaskGuidance(nn.Module):
-    """Features of a mask, and once more where a 5x5 convolution of them lets them through."""
+    """Features of a mask, plus the same features gated by a 5x5 convolution."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -39,14 +39,14 @@ class MaskGuidance(nn.Module):
 
 
 class MaskedBlock(SpectralAttentionBlock):
-    """SAB whose values are multiplied by the guidance of a mask."""
+    """A SAB whose values are multiplied by the guidance of a mask."""
 
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__(channels, heads)
         self.mm = MaskGuidance(channels)
 
     def add_to(self, passes: Chain, name: str, mask: str) -> None:
-        """Add the pass of this block, which reads the *mask* as well."""
+        """Add the pass of this block, which also reads *mask*."""
         passes[-1] = self.prepared(passes[-1])
         (unmasked,) = self.passes(name, passes.last)
         passes.append(
@@ -62,7 +62,7 @@ class MaskedBlock(SpectralAttentionBlock):
     def mixing(self, gram: Tensor, _pixels: int = 0) -> Tensor:
         """Gram matrix of the whole image -> mixing matrix of masked values, both (N, C, C)."""
         attention = self.attention.attention(gram)
-        # The mask stands between values and attention, so that values do not fold into the matrix.
+        # The mask acts between values and attention, so values do not fold into the matrix.
         return self.attention.mixing(attention, torch.eye(gram.shape[-1]).to(attention))
 
     def apply_masked(self, x: Tensor, mask: Tensor, mixing: Tensor) -> Tensor:
@@ -75,20 +75,20 @@ class MaskedBlock(SpectralAttentionBlock):
 
 
 class Blocks(nn.Module):
-    """Blocks one after the other."""
+    """Consecutive blocks."""
 
     def __init__(self, channels: int, heads: int, count: int) -> None:
         super().__init__()
         self.blocks: Any = nn.ModuleList([MaskedBlock(channels, heads) for _ in range(count)])
 
     def add_to(self, passes: Chain, name: str, mask: str) -> None:
-        """Add their passes."""
+        """Add the passes of all blocks."""
         for index, block in enumerate(self.blocks):
             block.add_to(passes, f"{name}.{index}", mask)
 
 
 class MST(Network):
-    """A U-shape with *blocks* at its levels, and the features that it begins with as a residual.
+    """A U-shape with *blocks* at its levels, and its input features as a residual.
 
     Levels have *out_bands* channels times 1, 2, 4 ..., in 1, 2, 4 ... heads.
     """

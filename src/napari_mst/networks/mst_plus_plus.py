@@ -36,9 +36,9 @@ MakeBlock = Callable[[int, int], Block]
 class SpectralTransformer(nn.Module):
     """SST: a U-shape of five blocks with a residual.
 
-    The blocks have C, 2C, 4C, 2C and C channels, and 1, 2, 4, 2 and 1 heads. *make_block* takes
-    channels and heads, and makes a block: a SAB, as published. *fuses_last* puts the blocks of the
-    decoder before the fusion with the skip, right after the doubling, as a text has them.
+    The blocks have C, 2C, 4C, 2C and C channels, and 1, 2, 4, 2 and 1 heads. *make_block* creates
+    a block from channels and heads: as published, a SAB. *fuses_last* puts the decoder blocks
+    before the fusion with the skip, right after the doubling, as described in some texts.
     """
 
     def __init__(
@@ -65,8 +65,7 @@ class SpectralTransformer(nn.Module):
     def passes(self, name: str, source: str) -> list[Pass]:
         """The passes of this stage from the map *source*; the last one writes the map *name*.
 
-        Every block reads a map whose Gram matrix is folded into the mixing matrix that the block
-        applies.
+        Every block reads a map whose Gram matrix is folded into the block's mixing matrix.
         """
         passes = Chain(source)
         passes.add(f"{name}.embedding", self.embedding)
@@ -84,7 +83,7 @@ class SpectralTransformer(nn.Module):
         passes.add_block(self.bottleneck, f"{name}.bottleneck")
         for level, (up, fuse) in enumerate(zip(self.up, self.fuse, strict=True)):
             block, named = self.decoder[level], f"{name}.decoder.{level}"
-            # A fast path computes doubling and fusion at once, so nobody keeps the map between.
+            # A fast path computes doubling and fusion at once, without the map between them.
             passes.add(f"{name}.up.{level}", up, is_kept=self.fuses_last)
             if self.fuses_last:
                 passes.add_block(block, named)
@@ -96,7 +95,7 @@ class SpectralTransformer(nn.Module):
 
 
 class Plus(nn.Module):
-    """A convolution of one map, to which others are added as they are: a residual."""
+    """A convolution of one map, to which other maps are added unchanged, as a residual."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
@@ -108,7 +107,7 @@ class Plus(nn.Module):
 
 
 class Concatenated(nn.Module):
-    """A 1x1 convolution of maps side by side: the fusion of doubled features with the skip."""
+    """A 1x1 convolution of concatenated maps: the fusion of doubled features with the skip."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
@@ -122,15 +121,15 @@ class Concatenated(nn.Module):
 class MSTPlusPlus(Network):
     """MST++: 3x3 convolution, *stages* spectral transformers, 3x3 convolution, residual.
 
-    `forward` takes (N, in_bands, H, W) of any H, W >= 1 and returns (N, out_bands, H, W). The
-    residual goes around the last convolution as published where *width* equals *out_bands*, else it
-    ends before it. *width* defaults to *out_bands*. *attention* is `AttentionParameters`: by
-    default, blocks attend between channels, as published.
+    `forward` takes (N, in_bands, H, W) of any H, W >= 1 and returns (N, out_bands, H, W). As
+    published, the residual goes around the last convolution if *width* equals *out_bands*;
+    otherwise it ends before that convolution. *width* defaults to *out_bands*. *attention* is
+    `AttentionParameters`: by default, blocks attend between channels, as published.
 
     Raises
     ------
     ModelError
-        If a parameter is not a positive integer, or there is no such attention.
+        If a parameter is not a positive integer, or the attention is unknown.
 
     Examples
     --------
@@ -138,7 +137,7 @@ class MSTPlusPlus(Network):
     """
 
     fuses_last = False
-    """See `SpectralTransformer`; a subclass may say True."""
+    """See `SpectralTransformer`; a subclass may set it to True."""
 
     def __init__(
         self,
@@ -161,7 +160,7 @@ class MSTPlusPlus(Network):
         self.conv_out = near(width, out_bands, bias=False)
 
     def make_block(self, channels: int, heads: int) -> Block:
-        """The next block of the U-shapes: with spectral attention, as published, or another."""
+        """Create the next block: with spectral attention as published, or another."""
         parameters = self.hyperparameters
         index = self._blocks_made % 5
         self._blocks_made += 1
@@ -169,11 +168,11 @@ class MSTPlusPlus(Network):
         return parameters.kind.make(BlockPlace(channels, heads, parameters.window, has_norm, index))
 
     def make_down(self, channels: int) -> nn.Module:
-        """Halves a map of the U-shapes; a subclass may take `ConvolutionMerging`."""
+        """Create a module that halves a map; a subclass may use `ConvolutionMerging`."""
         return self.hyperparameters.kind.make_down(channels)
 
     def first_passes(self, name: str) -> list[Pass]:
-        """The passes from the photo to the features that the stages refine, the map *name*."""
+        """The passes from the photo to the map *name*, the features that the stages refine."""
         passes = Chain()
         passes.add(name, self.conv_in)
         return passes
@@ -185,8 +184,7 @@ class MSTPlusPlus(Network):
     def program(self) -> Program:
         """All passes, from the photo to the cube.
 
-        The first features are needed once more in the end, and then computed again rather than
-        kept.
+        The first features are needed again at the end, and are then recomputed rather than kept.
         """
         passes = [replace(each, is_kept=False) for each in self.first_passes("shallow")]
         features = "shallow"
@@ -194,7 +192,7 @@ class MSTPlusPlus(Network):
             passes += stage.passes(f"stages.{index}", features)
             features = f"stages.{index}"
         last = Chain(features)
-        # The residual ends before the last convolution where the widths differ.
+        # The residual ends before the last convolution if the widths differ.
         shallow = ["shallow"]
         if self.hyperparameters.width != self.out_bands:
             channels = self.hyperparameters.width
@@ -229,7 +227,7 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     return network
 
 
-# In this order: a pattern takes it for granted that those above have done theirs.
+# The order matters: each pattern assumes that the patterns above were applied.
 PUBLISHED = [
     (r"\.blocks\.(\d+)\.0\.mm\.", r".blocks.\1.mm."),
     (r"\.blocks\.(\d+)\.0\.pos_emb\.", r".blocks.\1.attention.pos."),
@@ -246,7 +244,7 @@ PUBLISHED = [
     (r"\.decoder_layers\.(\d+)\.1\.", r".fuse.\1."),
     (r"\.decoder_layers\.(\d+)\.2\.blocks\.0\.", r".decoder.\1."),
 ]
-"""Keys of blocks, as MST has them too, and of stages with one block each."""
+"""Patterns of published keys, and our keys: for blocks (also of MST) and one-block stages."""
 
 
 def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
@@ -266,7 +264,7 @@ def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
 
 
 def _attention_of(state: Mapping[str, Tensor]) -> AttentionParameters:
-    """The attention of the blocks of *state*, seen in the second: the first that may be shifted."""
+    """The attention of the blocks in *state*, from the second, the first that may be shifted."""
     prefix = "stages.0.encoder.1."
     block = {
         key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)

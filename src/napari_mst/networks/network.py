@@ -1,9 +1,9 @@
-"""The description of a network that the engine runs: a list of passes over maps of an image.
+"""The description of a network for the engine: a list of passes over maps of an image.
 
-A pass reads maps, computes another one from their neighbourhood, and may add something up over all
-pixels: a statistic, which later passes use. So the list holds all that an exact streamed run has to
-know of a network, and it is the network's mathematics: evaluated on whole maps it is `forward`,
-region by region it is the engine's `run`. Letters: N batch, C channels, H rows, W columns.
+A pass reads maps, computes a new map from their neighbourhoods, and may add up a statistic over all
+pixels, which later passes use. The list contains everything that an exact streamed run needs, and
+defines the network: evaluated on whole maps it is `forward`, region by region it is the engine's
+`run`. Letters: N batch, C channels, H rows, W columns.
 """
 
 import math
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from napari_mst.networks.attention_spec import AttentionSpec
 
 PHOTO = "photo"
-"""The map that a program begins with: (N, in_bands, H, W)."""
+"""The first map of a program: (N, in_bands, H, W)."""
 
 Local = Callable[..., Any]
-"""Maps (N, C, H, W) of one size, and the folded statistic if the pass uses one -> another map.
+"""Maps (N, C, H, W) of one size, and the folded statistic if the pass uses one -> a new map.
 
-Along a border of the image it pads as the network does; at a cut, what it gives within the halo of
-the pass may be off.
+It pads at the borders of the image like the network. At a cut, results within the halo of the pass
+may be wrong.
 """
 
 Folded = dict[str, Any]
-"""Statistics of whole maps by name, folded into the form that later passes use."""
+"""Statistics of whole maps by the name of the map, folded for later passes."""
 
 
 def _as_it_is(total: Any, _pixels: int) -> Any:
@@ -44,45 +44,42 @@ class Pass:
     Attributes
     ----------
     writes
-        Name of the map that it writes, of *channels*.
+        Name of the output map, which has *channels*.
     reads
-        Names of the maps that it reads, all of one size.
+        Names of the input maps, all of one size.
     local
         Computes the map: a `Local`, or a form of `forms`, which only compiled kernels compute. The
-        engine may have a fast path for a module or method that it knows.
+        engine may have a fast path for a known module or method.
     halo
-        Pixels of the maps it reads, on each side, on which a pixel depends; with *align*, those
-        around the window in which the pixel lies. None: on all pixels.
+        Pixels of the input maps, on each side, on which an output pixel depends; with *align*, the
+        pixels around its window. None for all pixels.
     scale
-        Size of the map it writes by the size of those it reads.
+        Size of the output map divided by the size of the input maps.
     align
-        Tiles of the maps it reads begin and end at multiples of this: the side of a window of
-        attention.
+        Tiles of the input maps begin and end at multiples of this: the side of an attention window.
     uses
         Name of the map whose folded statistic `local` takes as its last argument.
     statistic
-        Computes a tensor that is additive over parts of the map: (N, C, h, w) -> a Gram matrix, a
-        sum.
+        Computes a tensor that is additive over parts of the map, such as a Gram matrix or a sum,
+        from (N, C, h, w).
     fold
-        Makes of the statistic of all pixels, and of their number, the value that later passes use.
+        Turns the statistic of all pixels, and their number, into the value for later passes.
     gathers
-        Numbers of the statistic for each pixel of the map that it keeps: the parts of the map give
-        (N, tokens, numbers), which are put one behind the other. 0: parts are added up.
+        Numbers per pixel in a statistic that is gathered: parts of the map give (N, tokens,
+        numbers), which are concatenated. 0 if the parts are added up.
     is_kept
-        Whether the engine may keep the map for later passes; a kept map may be of 16 bits. A
-        map that is not kept is computed again where it is read: for cheap maps, which would take
-        memory.
+        True if the engine may keep the map, perhaps in 16 bits, for later passes. Otherwise the map
+        is recomputed wherever it is read, which suits cheap maps that would take memory.
     work
-        Multiplications and additions for each pixel that it writes; by default the number of
-        parameters of `local`.
+        Multiplications and additions per output pixel; by default the number of parameters of
+        `local`.
     values
-        Numbers for each pixel that it works with at a time; by default twice those that it reads
-        and writes.
+        Working numbers per pixel; by default twice the number of input and output channels.
     attention
-        The attentions in it, which can be looked at.
+        The attention in the pass, for inspection.
     block
-        The module whose `forward` it computes by another method: its forward hooks see the map
-        that is read and the one that is written.
+        The module whose `forward` the pass computes by another method; its forward hooks see the
+        input and the output map.
     """
 
     writes: str
@@ -104,20 +101,20 @@ class Pass:
 
     @property
     def cost(self) -> float:
-        """Multiplications and additions for each pixel that it writes: `work`, or about as many."""
+        """Multiplications and additions per output pixel: `work`, or an estimate."""
         if self.work is not None:
             return self.work
         # `local` is a method of a module, a callable around a convolution, or a module.
         owner = getattr(self.local, "__self__", getattr(self.local, "convolution", self.local))
         weights = owner.parameters() if hasattr(owner, "parameters") else ()
-        # A transposed convolution of stride s takes one of s x s weights for each pixel it writes.
+        # A transposed convolution of stride s uses one of its s x s weights per output pixel.
         of_each = (
             sum(math.prod(weight.shape) for weight in weights) / max(float(self.scale), 1.0) ** 2
         )
         return of_each or float(self.channels)
 
     def apply(self, maps: "Sequence[Tensor]", folded: Mapping[str, Any]) -> "Tensor":
-        """The map that it writes, from those that it reads; hooks on its block see both."""
+        """The output map, from the input maps; hooks on the block see both."""
         used = (folded[self.uses],) if self.uses else ()
         result: Tensor = self.local(*maps, *used)
         self.call_hooks(maps[0], result)
@@ -125,30 +122,30 @@ class Pass:
 
     @property
     def is_heard(self) -> bool:
-        """True if somebody has registered a forward hook on its block."""
+        """True if a forward hook is registered on the block."""
         return self.block is not None and bool(self.block._forward_hooks)
 
     def call_hooks(self, read: "Tensor", written: "Tensor") -> None:
-        """Call the forward hooks on its block, and ignore their results."""
+        """Call the forward hooks on the block, and ignore their results."""
         if self.block is not None:
             for key, hook in list(self.block._forward_hooks.items()):
-                # A hook that was registered with kwargs takes them between the two.
+                # A hook registered with kwargs takes them between input and output.
                 has_kwargs = key in self.block._forward_hooks_with_kwargs
                 hook(self.block, (read,), *([{}] if has_kwargs else []), written)
 
 
 Apply = Callable[[Pass, Sequence["Tensor"], Mapping[str, Any]], "Tensor"]
-"""Computes the map that a pass writes, as `Pass.apply` does."""
+"""Computes the output map of a pass, like `Pass.apply`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """All passes of a network in the order in which they run; the last one writes the result.
+    """All passes of a network in the order of a run; the last pass writes the result.
 
     The photo has *in_bands* channels and is reflect-padded at its end to multiples of *multiple*.
-    *is_cropped* says whether the result is cut back to the size of the photo. *dtype* is that of
-    the weights, the photo and the result, of torch or NumPy: torch's float32 by default. The padded
-    photo has at most *most_pixels*, where they are not 0.
+    *is_cropped* means that the result is cropped to the size of the photo. *dtype*, of torch or
+    NumPy, is that of the weights, the photo and the result: by default torch's float32. The padded
+    photo has at most *most_pixels*, unless that is 0.
     """
 
     passes: tuple[Pass, ...]
@@ -171,12 +168,12 @@ class Program:
 
     @property
     def is_global(self) -> bool:
-        """True if every pixel of the result depends on all of the photo."""
+        """True if every pixel of the result depends on the whole photo."""
         return any(each.uses or each.halo is None for each in self.passes)
 
     @property
     def is_pixelwise(self) -> bool:
-        """True if a pixel of the result depends on that pixel of the photo alone."""
+        """True if a pixel of the result depends only on the same pixel of the photo."""
         is_local = all(each.halo == 0 and each.align == 1 for each in self.passes)
         return is_local and self.multiple == 1 and not self.is_global
 
@@ -185,7 +182,7 @@ class Program:
         return self.in_bands if name == PHOTO else self.writer(name).channels
 
     def values(self, each: Pass) -> int:
-        """Numbers for each pixel that the pass *each* works with at a time."""
+        """Working numbers per pixel of the pass *each*."""
         if each.values is not None:
             return each.values
         return 2 * (each.channels + sum(self.channels(name) for name in each.reads))
@@ -201,13 +198,13 @@ class Program:
 
     @property
     def grain(self) -> int:
-        """A part of a photo that begins at a multiple of these pixels has the same windows."""
+        """Pixels: a part of a photo that begins at a multiple of this has the same windows."""
         aligned = (int(each.align / self.scales[each.reads[0]]) for each in self.passes)
         return math.lcm(self.multiple, *aligned)
 
     @property
     def has_windows(self) -> bool:
-        """True if a pass works in whole windows, to which the photo is padded."""
+        """True if a pass works on whole windows, to which the photo is padded."""
         return any(each.align > 1 for each in self.passes)
 
     def sizes(self, height: int, width: int) -> dict[str, tuple[int, int]]:
@@ -216,7 +213,7 @@ class Program:
         Raises
         ------
         PhotoError
-            If the photo has more pixels than the network can be given.
+            If the photo has more pixels than the network can take.
         """
         padded = self.padded(height, width)
         if self.most_pixels and math.prod(padded) > self.most_pixels:
@@ -232,20 +229,20 @@ class Program:
 
     @property
     def scales(self) -> dict[str, Fraction]:
-        """The size of every map for a size of the padded photo."""
+        """The size of every map relative to the padded photo."""
         scales = {PHOTO: Fraction(1)}
         for each in self.passes:
             scales[each.writes] = scales[each.reads[0]] * each.scale
         return scales
 
     def until(self, name: str, *more: Pass) -> "Program":
-        """The program up to the map *name*, and *more* passes; its result is not cropped."""
+        """The program up to the map *name*, followed by *more* passes; the result is uncropped."""
         names = [each.writes for each in self.passes]
         wanted = self.passes[: names.index(name) + 1]
         return replace(self, passes=(*wanted, *more), is_cropped=False)
 
     def needed_beside(self, known: Collection[str]) -> tuple[Pass, ...]:
-        """The passes that the result takes where the maps *known* are there already."""
+        """The passes needed for the result if the maps *known* are available."""
         wanted = {self.output.writes}
         passes: list[Pass] = []
         for each in reversed(self.passes):
@@ -268,7 +265,7 @@ class Program:
     ) -> "Tensor":
         """The result for a batch of photos (N, in_bands, H, W), every map in one piece.
 
-        Statistics that are *folded* already are taken as they are. *apply* computes each pass.
+        Statistics that are *folded* already are not recomputed. *apply* computes each pass.
         """
         maps = {PHOTO: pad(photo, self.multiple)}
         folded = dict(folded or {})
@@ -279,7 +276,7 @@ class Program:
             if each.statistic is not None and each.writes not in folded:
                 pixels = result.shape[-2] * result.shape[-1]
                 folded[each.writes] = each.fold(each.statistic(result), pixels)
-            # A map makes room as soon as nothing reads it any more.
+            # A map is released after its last reader.
             for name in each.reads:
                 if last_read[name] is each:
                     maps.pop(name, None)
@@ -290,13 +287,13 @@ class Program:
 
 
 def pad(photo: "Tensor", multiple: int) -> "Tensor":
-    """Reflect-pad the last two axes at the end up to a multiple.
+    """Reflect-pad the last two axes at their ends to a multiple.
 
-    A side that is too short to be reflected once is reflected again.
+    A side that is too short for a single reflection is reflected repeatedly.
     """
-    # torch reflects no more than a side has, and a photo may be smaller than its padding.
+    # torch cannot pad by more than a side, and a photo may be smaller than its padding.
     for axis in (-2, -1):
-        # Asked so, an exporter of graphs does not take the side for a fixed number.
+        # This test keeps an exporter of graphs from treating the side as a fixed number.
         if photo.shape[axis] % multiple:
             rows = reflected_index(photo.shape[axis], multiple)
             photo = photo.index_select(axis, rows.to(photo.device))
@@ -304,10 +301,10 @@ def pad(photo: "Tensor", multiple: int) -> "Tensor":
 
 
 def reflected_index(length: int, multiple: int) -> "Tensor":
-    """The source of every padded pixel, by index: `reflected_index(5, 8)` is 0 1 2 3 4 3 2 1."""
+    """Source indices of the padded pixels: `reflected_index(5, 8)` is 0 1 2 3 4 3 2 1."""
     import torch
 
     padded = -(-length // multiple) * multiple
-    period = max(2 * (length - 1), 1)  # there and back, without the ends once more
+    period = max(2 * (length - 1), 1)  # there and back, without repeating the ends
     index = torch.arange(padded) % period
     return torch.minimum(index, period - index) if length > 1 else index

@@ -1,9 +1,10 @@
-"""A small network that sees one pixel at a time: linear sRGB in, a spectrum and its 90 % band out.
+"""A small network of single pixels: from linear sRGB to a spectrum and its 90 % interval.
 
 Root-polynomial features (Finlayson et al., IEEE Trans. Image Process. 24 (2015) 1460,
-doi:10.1109/TIP.2015.2405336) hold the colour whatever the exposure, three encoded ones the
-brightness up to white; the output is scaled by the brightness and bounded. So a black pixel is
-black, no colour has a reflectance far above 1, and beyond white a spectrum keeps its shape.
+doi:10.1109/TIP.2015.2405336) represent the colour independently of the exposure, and three encoded
+features the brightness up to white. The output is scaled by the brightness and bounded: a black
+pixel is black, no colour has a reflectance far above 1, and beyond white a spectrum keeps its
+shape.
 Letters: N batch, B bands, H rows, W columns.
 """
 
@@ -20,16 +21,16 @@ from napari_mst.networks.module import Network
 from napari_mst.networks.network import PHOTO, Pass, Program
 
 _FEATURES = 9
-_VALUES = 2.25  # numbers in work for each pixel and channel of the hidden layers
+_VALUES = 2.25  # working numbers per pixel and channel of the hidden layers
 
 Layers = list[tuple[Tensor, Tensor]]
-"""The weights (out, in) and biases of layers, with GELU between them."""
+"""Weights (out, in) and biases of layers, with GELU between layers."""
 
 
 class OnePixel(Network):
-    """A network that sees one pixel at a time: what the pixelwise and the camera network share.
+    """Base of the pixelwise and the camera network, which see one pixel at a time.
 
-    Its hidden layers have *width* numbers.
+    The hidden layers have *width* numbers.
     """
 
     in_bands = 3
@@ -40,29 +41,29 @@ class OnePixel(Network):
 
     @abstractmethod
     def layers(self) -> Layers:
-        """Four layers, in float64, from the `colour_features` of a pixel to B numbers."""
+        """Four layers in float64, from the `colour_features` of a pixel to B numbers."""
 
     @abstractmethod
     def start(self) -> PixelwiseStart:
-        """The spectra that the layers change."""
+        """The spectra from which the layers start."""
 
     def first_pass(self, name: str) -> Pass:
-        """The one pass from the photo to the spectra, the map *name*."""
+        """The single pass from the photo to the map *name* of spectra."""
         width = self.width
         work = _FEATURES * width + 2 * width**2 + width * self.out_bands
         values = int(_VALUES * width)
         return Pass(name, (PHOTO,), self, self.out_bands, work=work, values=values)
 
     def program(self) -> Program:
-        """The one pass, which is the cube: the network itself."""
+        """A single pass, the network itself."""
         return self.program_of([self.first_pass("spectra")])
 
 
 class PixelwiseNetwork(OnePixel):
     """Three hidden layers of *width*; `forward` takes (N, 3, H, W) linear sRGB, 0 to 1 and beyond.
 
-    It returns (N, B, H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel
-    if above 1. Negative light counts as zero.
+    It returns (N, B, H, W) reflectance from 0 to `LIMIT`, times the brightest channel if that is
+    above 1. Negative light counts as zero.
     """
 
     def __init__(self, out_bands: int = 31, width: int = 64) -> None:
@@ -89,19 +90,19 @@ class PixelwiseNetwork(OnePixel):
         return [(each.weight.double(), each.bias.double()) for each in found]
 
     def start(self) -> PixelwiseStart:
-        """Grey, of the brightness of the pixel."""
+        """A start at grey with the brightness of the pixel."""
         return PixelwiseStart(torch.zeros(self.out_bands, 3), slope=1 / 3, least=OFFSET)
 
     def quantiles(self, photo: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Lower bound (5 %), estimate and upper bound (95 %), each (N, B, H, W), of (N, 3, H, W).
 
-        They are in this order everywhere.
+        The lower bound never exceeds the estimate, nor the estimate the upper bound.
         """
         pixels = photo.movedim(1, -1).clamp_min(DARKEST)
         hidden = self.hidden(colour_features(pixels))
         estimate = self._spectrum(hidden, pixels)
         below, above = self.margins(hidden).chunk(2, dim=-1)
-        # Sigmoid is below 1 and softplus above 0, so that the three never cross.
+        # Sigmoid is below 1 and softplus above 0, so the three never cross.
         lower = estimate * torch.sigmoid(below)
         upper = estimate * (1 + F.softplus(above))
         return lower.movedim(-1, 1), estimate.movedim(-1, 1), upper.movedim(-1, 1)
@@ -109,16 +110,16 @@ class PixelwiseNetwork(OnePixel):
     def _spectrum(self, hidden: Tensor, pixels: Tensor) -> Tensor:
         limit = LIMIT * pixels.amax(-1, keepdim=True).clamp_min(1)
         brightness = pixels.mean(-1, keepdim=True) + OFFSET
-        # In the dark this is about brightness * exp(estimate): a spectrum fades with the light, and
-        # black is black.
+        # In the dark this is about brightness * exp(estimate), so a spectrum fades with the light
+        # and black stays black.
         return limit * torch.sigmoid(self.estimate(hidden) + (brightness / limit).log())
 
 
 def colour_features(pixels: Tensor) -> Tensor:
-    """Pixels (..., 3), positive -> features (..., 9) of about -1 to 2."""
+    """Positive pixels (..., 3) -> features (..., 9) between about -1 and 2."""
     total = pixels.sum(-1, keepdim=True) + OFFSET
     roots = (pixels * pixels.roll(1, -1)).sqrt()
-    encoded = pixels.clamp(max=1) ** (1 / 2.4)  # about as sRGB encodes light
+    encoded = pixels.clamp(max=1) ** (1 / 2.4)  # roughly the encoding of sRGB
     return torch.cat([3 * pixels / total - 1, 3 * roots / total - 1, 2 * encoded - 1], dim=-1)
 
 

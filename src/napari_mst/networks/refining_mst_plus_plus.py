@@ -1,4 +1,4 @@
-"""MST++ that starts from a pixelwise estimate and learns what a pixel's surroundings add to it.
+"""MST++ that starts from a pixelwise estimate and learns what the surroundings of a pixel add.
 
 Letters: N batch, B bands, H rows, W columns.
 """
@@ -22,18 +22,18 @@ from napari_mst.networks.shared_modules import Chain
 _PREFIX = "pixelwise."
 
 _POWER_WORK = 8
-"""Multiplications that take as long as one power."""
+"""Number of multiplications that take as long as one power."""
 
 
 class RefiningMSTPlusPlus(MSTPlusPlus):
     """MST++ that refines the spectra of a pixelwise network.
 
-    Its first features are these spectra, encoded, plus its own convolution of the photo.
+    Its first features are the encoded spectra plus a convolution of the photo.
 
-    The residual around the network carries these spectra to the output, so while the convolutions
-    at both ends are small the result is the pixelwise estimate. Spectra are encoded as sRGB encodes
-    light, so that noise and rounding are about as large in the dark as in the light; the result is
-    decoded, and never negative. See `MSTPlusPlus` for *attention*.
+    The residual around the network carries these spectra to the output: while the convolutions at
+    both ends are small, the result is the pixelwise estimate. Spectra are encoded like light in
+    sRGB, so that noise and rounding are about equal in dark and bright pixels. The result is
+    decoded and never negative. See `MSTPlusPlus` for *attention*.
     """
 
     def __init__(
@@ -64,22 +64,22 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
     def first_spectra(self, photo: Tensor) -> Tensor:
         """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W).
 
-        It is computed in full precision: the result is this estimate, refined.
+        Computed in full precision, since the result is a refinement of this estimate.
         """
         with torch.autocast(photo.device.type, enabled=False):
             return encoded(self.pixelwise(photo))
 
 
 def encoded(light: Tensor) -> Tensor:
-    """Linear light or reflectance on a scale where equal steps look about equal.
+    """Linear light or reflectance on a scale on which equal steps look about equal.
 
-    Negative light is black.
+    Negative light counts as black.
     """
     return (light.clamp_min(0) + BLACK) ** (1 / 2.4)
 
 
 def decoded(codes: Tensor) -> Tensor:
-    """Encoded spectra -> reflectance, which is never negative."""
+    """Encoded spectra -> non-negative reflectance."""
     return (codes.clamp_min(0) ** 2.4 - BLACK).clamp_min(0)
 
 
@@ -99,7 +99,7 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     bands = pixelwise.out_bands
     found = outer.hyperparameters
     expected = replace(found, in_bands=3, out_bands=bands, width=bands)
-    if found != expected:  # before memory is taken for as many bands as the smaller part says
+    if found != expected:  # before allocating memory for the bands stated by the smaller part
         raise CheckpointError(f"Expected {expected}, got {found}.")
     network = RefiningMSTPlusPlus(pixelwise, found.stages, **found.attention_parameters)
     network.load_state_dict({**outer.state_dict(), **pixelwise.state_dict(prefix=_PREFIX)})

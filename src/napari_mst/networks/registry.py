@@ -1,4 +1,4 @@
-"""`NETWORKS`, the table of the networks that a weights file can hold."""
+"""`NETWORKS`, the table of networks that a weights file can hold."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -29,10 +29,10 @@ from napari_mst.networks.refining_mst_plus_plus import build_refining
 from napari_mst.networks.vision_transformer import build_vision_transformer
 
 State = Mapping[str, Tensor]
-"""The weights of a network by name."""
+"""Weights of a network by name."""
 
 OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
-"""The conventions of the networks that `napari-mst train` makes."""
+"""Conventions of the networks trained by `napari-mst train`."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,19 @@ class Kind:
     Attributes
     ----------
     title
-        A name for a person.
+        Name for people.
     recognises
         True if a state dict holds the weights of such a network.
     build
         Builds the network of a state dict, in evaluation mode. Raises `CheckpointError` if tensors
         are missing, left over or of the wrong shape.
     conventions
-        Fields of the model card for a weights file without one; fields that are not here are those
-        of the published MST++. By default the values of a network that `napari-mst train` makes.
+        Fields of the model card for a weights file without a card; missing fields are those of the
+        published MST++. The default is the conventions of `napari-mst train`.
     taken_as
-        The same in words, for a person.
+        The conventions in words, for people.
     new
-        Makes a new network for photos and 31 bands, by the name for `napari-mst train --network`.
+        Creates a new network for photos and 31 bands, by its name in `napari-mst train --network`.
     """
 
     title: str
@@ -66,7 +66,7 @@ class Kind:
 
 
 def _marked(mark: str) -> Callable[[State], bool]:
-    """Recognises a state dict with a key that begins with the pattern *mark*."""
+    """Return a test for state dicts with a key that begins with the pattern *mark*."""
     return lambda state: any(re.match(mark, key) for key in state)
 
 
@@ -77,9 +77,9 @@ def _published(
     renames: Iterable[tuple[str, str]] = (),
     new: Mapping[str, Callable[[], Network]] | None = None,
 ) -> Kind:
-    """The row of a network of the authors' tool box, whose weights are of their challenge.
+    """The row of a network from the authors' toolbox, with weights from their challenge.
 
-    The class *network* takes keys with *renames*. It makes what is *new*, if nothing else does.
+    The class *network* loads keys after *renames*. By default it also creates the *new* network.
     """
 
     def build(state: State) -> Network:
@@ -99,11 +99,11 @@ MST_SIZES: Mapping[str, Callable[[], Network]] = {
     "mst-m": partial(MST, blocks=(2, 4, 4)),
     "mst-l": MST,
 }
-"""The published sizes, which differ in the blocks at each level."""
+"""Published sizes, which differ in the number of blocks per level."""
 
 
-# A refining network holds all tensors of an MST++ besides its own, and HDNet all tensors of an
-# EDSR, so their rows stand first.
+# A refining network contains all tensors of an MST++, and HDNet all tensors of an EDSR, so their
+# rows come first.
 NETWORKS: dict[str, Kind] = {
     "pixelwise": Kind("Pixelwise network", _marked(r"margins\."), build_pixelwise),
     "refining": Kind("MST++", _marked(r"pixelwise\."), build_refining),
@@ -130,7 +130,7 @@ NETWORKS: dict[str, Kind] = {
         taken_as="a vision transformer of linear light",
     ),
 }
-"""Networks, in the order of asking: the first that recognises a weights file builds it."""
+"""Networks by name. A weights file is built by the first network that recognises it."""
 
 
 load_extensions("networks")

@@ -1,6 +1,6 @@
-"""Parts of several networks: passes in a row, convolutions, and means that a softmax weights.
+"""Parts shared by networks: chains of passes, convolutions, and means weighted by a softmax.
 
-Letters: N batch, C channels, H rows, W columns, T tiles, K softmaxes side by side.
+Letters: N batch, C channels, H rows, W columns, T tiles, K parallel softmaxes.
 """
 
 from fractions import Fraction
@@ -13,7 +13,7 @@ from napari_mst.networks.network import PHOTO, Pass
 
 
 class Chain(list[Pass]):
-    """Passes one after the other: the first reads the map *start*, and each other one the last."""
+    """Consecutive passes: the first reads the map *start*, every other the previous map."""
 
     def __init__(self, start: str = PHOTO) -> None:
         super().__init__()
@@ -25,10 +25,10 @@ class Chain(list[Pass]):
         return self[-1].writes if self else self.start
 
     def add(self, name: str, local: Any, *others: str, **words: Any) -> str:
-        """Add the pass of *local* from the last map, and *others*, to the map *name*; returns that.
+        """Add a pass with *local* from the last map and *others* to the map *name*; return *name*.
 
-        Channels, halo and scale come from the convolution that *local* is or has; else the channels
-        of the last map stay. *words* of the pass say otherwise.
+        Channels, halo and scale are those of the convolution that *local* is or has; without one,
+        the channels of the last map are kept. *words* of the pass override them.
         """
         convolution = getattr(local, "convolution", local)
         if isinstance(convolution, nn.Conv2d | nn.ConvTranspose2d):
@@ -46,18 +46,18 @@ class Chain(list[Pass]):
         return name
 
     def add_block(self, block: Any, name: str) -> None:
-        """Add the passes of an attention *block* from the last map, prepared, to the map *name*."""
+        """Add the passes of an attention *block* from the last map, once prepared, to *name*."""
         self[-1] = block.prepared(self[-1])
         self += block.passes(name, self.last)
 
 
 def near(before: int, after: int, side: int = 3, **options: Any) -> nn.Conv2d:
-    """A convolution whose output has the size of its input."""
+    """A convolution that keeps the size of its input."""
     return nn.Conv2d(before, after, side, padding=side // 2, **options)
 
 
 class Activated(nn.Sequential):
-    """A convolution of maps side by side, and a leaky ReLU."""
+    """A convolution of concatenated maps, and a leaky ReLU."""
 
     def __init__(self, before: int, after: int, side: int = 3) -> None:
         super().__init__(near(before, after, side), nn.LeakyReLU(0.2))
@@ -74,15 +74,15 @@ class Activated(nn.Sequential):
 
 
 def wide(x: Tensor) -> Tensor:
-    """*x* for long sums: in float64, which MPS has not."""
+    """*x* in the precision of long sums: float64, except on MPS, which lacks it."""
     return x.float() if x.device.type == "mps" else x.double()
 
 
 def softmax_sums(logits: Tensor, values: Tensor | None = None) -> Tensor:
-    """Sums that a tile adds to softmaxes over all pixels that weight *values*: (N, 1, K, C + 2).
+    """A tile's sums for softmaxes over all pixels that weight *values*: (N, 1, K, C + 2).
 
-    *logits* are (N, K, H, W), and *values* (N, C, H, W). A run has to gather tiles: a plain sum of
-    exponentials would overflow, as nobody knows the largest logit before.
+    *logits* are (N, K, H, W), and *values* (N, C, H, W). A run must gather the tiles, because the
+    largest logit is unknown beforehand and a plain sum of exponentials would overflow.
     """
     values = logits[:, :0] if values is None else values
     logits, values = (wide(each).flatten(2) for each in (logits, values))
@@ -95,7 +95,7 @@ def softmax_sums(logits: Tensor, values: Tensor | None = None) -> Tensor:
 class Softmaxes(NamedTuple):
     """K softmaxes over all pixels: largest logits and sums of exponentials, (N, K, 1, 1).
 
-    `means` are the values that they weight, (N, K, C).
+    `means` (N, K, C) are the weighted means of the values.
     """
 
     largest: Tensor
@@ -103,7 +103,7 @@ class Softmaxes(NamedTuple):
     means: Tensor
 
     def of(self, logits: Tensor) -> Tensor:
-        """Their weights where the logits are known: (N, K, H, W)."""
+        """The weights (N, K, H, W) for given logits."""
         return (logits - self.largest.to(logits)).exp() / self.total.to(logits)
 
 

@@ -1,9 +1,9 @@
-"""The vision transformer (ViT): one answer for a whole photo, from attention between its patches.
+"""The vision transformer (ViT): one answer per photo, from attention between its patches.
 
-The photo is cut into patches. Each becomes a token by one linear map; the class token and learnt
-positions are added; blocks of attention follow, and the last class token gives the outputs.
-Weights of timm fit: the names of their blocks are changed to ours. Letters: N batch, H rows, W
-columns, T tokens, C features, h heads, L blocks, B outputs.
+The photo is cut into patches, which one linear map turns into tokens. The class token and learnt
+positions are added, attention blocks follow, and the outputs come from the last class token.
+Weights of timm load after renaming their blocks. Letters: N batch, H rows, W columns, T tokens, C
+features, h heads, L blocks, B outputs.
 
 References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXiv:2010.11929.
 """
@@ -23,7 +23,7 @@ from napari_mst.networks.layout import loaded, renamed
 from napari_mst.networks.module import Network
 from napari_mst.networks.network import PHOTO, Pass, Program
 
-_HEADS = "heads"  # an entry of our weights files: timm stores no number of heads
+_HEADS = "heads"  # an entry of our weights files; timm does not store the number of heads
 _USUAL_HEAD = 64  # features of a head in the published networks
 _EPSILON = 1e-6  # of the LayerNorms, as published
 _SPREAD = 0.02  # standard deviation of the first positions, as published
@@ -31,16 +31,16 @@ _SPREAD = 0.02  # standard deviation of the first positions, as published
 
 @dataclass(frozen=True)
 class TransformerHyperparameters:
-    """The numbers that make a vision transformer besides its weights.
+    """The numbers that define a vision transformer besides its weights.
 
     Attributes
     ----------
     size, patch
-        Sides in pixels of the photo that it sees and of a patch.
+        Sides of the input photo and of a patch, in pixels.
     width
-        Columns of the photo, where they are not as many as its rows.
+        Columns of the input photo, if they differ from its rows.
     hidden
-        Features between the two layers of a feed-forward.
+        Features between the two layers of a feed-forward network.
     """
 
     in_bands: int = 3
@@ -55,24 +55,24 @@ class TransformerHyperparameters:
 
     @property
     def sides(self) -> tuple[int, int]:
-        """Rows and columns of the photo that it sees."""
+        """Rows and columns of the input photo."""
         return self.size, self.width or self.size
 
     def is_cut(self, sides: Sequence[int]) -> bool:
-        """True if patches cut a photo with these *sides* as they cut the one that it sees."""
-        # Weights do not say how patches that make no square lie: there any such photo will do.
+        """True if a photo with these *sides* gives the same patches as the input photo."""
+        # Weights do not define how patches lie in a rectangle, so any such photo is accepted.
         is_rectangle = self.sides[0] != self.sides[1]
         is_as_large = is_rectangle and math.prod(sides) == math.prod(self.sides)
         return (is_as_large and not any(side % self.patch for side in sides)) or sides == self.sides
 
 
 class TokenEncoding(NamedTuple):
-    """All that a vision transformer makes of photos on the way to its outputs.
+    """All intermediate results of a vision transformer, and its outputs.
 
     Attributes
     ----------
     layers
-        The tokens (N, T, C) before the first block and after each: L + 1 of them.
+        The L + 1 token arrays (N, T, C) before the first block and after each block.
     attentions
         The attention (N, h, T, T) of each block: rows are queries, row 0 is the class token.
     tokens
@@ -88,11 +88,11 @@ class TokenEncoding(NamedTuple):
 
 
 class PatchEmbedding(nn.Module):
-    """One linear map of every patch to a token."""
+    """The linear map from patches to tokens."""
 
     def __init__(self, in_bands: int, features: int, patch: int) -> None:
         super().__init__()
-        # A convolution that steps from patch to patch is the same linear map of each.
+        # A convolution with the stride of a patch applies the same linear map to each patch.
         self.proj = nn.Conv2d(in_bands, features, patch, patch)
 
     def forward(self, photo: Tensor) -> Tensor:
@@ -101,10 +101,10 @@ class PatchEmbedding(nn.Module):
 
 
 class VisionTransformer(Network):
-    """The encoder of Dosovitskiy et al. with *depth* blocks, its outputs from the class token.
+    """The encoder of Dosovitskiy et al. with *depth* blocks; the outputs come from the class token.
 
-    A photo of another size is averaged to *size* first. `outputs` and `encoded` are for
-    photos; as a network of the engine it gives its outputs in every pixel.
+    A photo of another size is averaged to *size* first. `outputs` and `encoded` take photos; in the
+    engine, the network returns its outputs in every pixel.
     """
 
     heads: Tensor
@@ -120,7 +120,7 @@ class VisionTransformer(Network):
         self.cls_token = nn.Parameter(torch.zeros(1, 1, features))
         patches = math.prod(hyperparameters.sides) // hyperparameters.patch**2
         positions = torch.empty(1, patches + 1, features)
-        # Filling tensors without memory would make torch import its compiler, which takes two
+        # Filling tensors on the meta device would make torch import its compiler, which takes two
         # seconds.
         is_empty = positions.is_meta
         self.pos_embed = nn.Parameter(positions if is_empty else positions.normal_(std=_SPREAD))
@@ -142,20 +142,20 @@ class VisionTransformer(Network):
         return self._encoded(self.patch_embed(photo) + self.pos_embed[:, 1:])
 
     def encoded_patches(self, patches: Tensor, places: Tensor) -> TokenEncoding:
-        """`encoded` for some patches of photos only, as in training, where fewer take less time.
+        """`encoded` for only some patches of photos, to save time in training.
 
         Parameters
         ----------
         patches
             (N, P, in_bands, patch, patch).
         places
-            (N, P): where in the photo each patch lies, row by row.
+            (N, P): the index of each patch in the photo, row by row.
         """
         tokens = self.patch_embed(patches.flatten(0, 1)).view(*places.shape, -1)
         return self._encoded(tokens + self.pos_embed[0, 1:][places])
 
     def _encoded(self, placed: Tensor) -> TokenEncoding:
-        """The encoding of patches (N, P, C) that have their positions."""
+        """The encoding of patches (N, P, C) with positions added."""
         first = self.cls_token + self.pos_embed[:, :1]
         tokens = torch.cat([first.expand(len(placed), -1, -1), placed], dim=1)
         layers = [tokens]
@@ -182,8 +182,8 @@ class VisionTransformer(Network):
 def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
     """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`.
 
-    Weights of timm do not hold the number of heads: each then counts as one of 64 features, as in
-    all published networks.
+    Weights of timm do not contain the number of heads. Heads then have 64 features, as in all
+    published networks.
     """
     weights = renamed(state, PUBLISHED)
 
@@ -196,10 +196,10 @@ def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
 
 
 def hyperparameters_of(state: Mapping[str, Tensor]) -> TransformerHyperparameters:
-    """The hyperparameters that the shapes in *state* say; raises `KeyError` or `ValueError`."""
+    """The hyperparameters according to the shapes in *state*; raises `KeyError` or `ValueError`."""
     features, in_bands, patch, _ = state["patch_embed.proj.weight"].shape
     patches = state["pos_embed"].shape[1] - 1
-    # The rectangle of this many patches that is nearest to a square, lying.
+    # The landscape rectangle of this many patches that is closest to a square.
     rows = max(side for side in range(1, math.isqrt(patches) + 1) if patches % side == 0)
     columns = patches // rows
     depth = len([key for key in state if key.endswith(".norm_attention.weight")])

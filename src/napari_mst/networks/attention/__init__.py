@@ -1,5 +1,5 @@
 """Attention mechanisms, one file each.
 
-Each has `forward` and `weights(x, query)`: which keys the query takes its values from, and where
-they lie (`networks.attention_spec.QueryWeights`).
+Each has `forward` and `weights(x, query)`, which returns the keys of a query, their weights and
+their places (`networks.attention_spec.QueryWeights`).
 """

@@ -6,10 +6,10 @@ Letters: N batch, C channels, H rows, W columns.
 
 `HybridBlock` adds spectral attention, S-MSA(x), to the first sum.
 
-All but the attention equals the spectral block: the position branch `pos` of two depthwise
-convolutions of the values, the feed-forward network with a depthwise convolution, and scores that
-are cosines times a learnt number. So these blocks differ from the spectral one in who attends to
-whom, and in nothing else. *LN* before the attention can be left out.
+Everything except the attention is as in the spectral block: the position branch `pos` of two
+depthwise convolutions of the values, the feed-forward network with a depthwise convolution, and
+scores that are cosines times a learnt number. These blocks therefore differ from the spectral block
+only in which pixels or channels attend to each other. *LN* before the attention can be omitted.
 """
 
 from collections.abc import Sequence
@@ -34,16 +34,16 @@ from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.networks.network import Pass
 
 LIKE_SPECTRAL = HeadOptions(score="cosine", has_bias=False)
-"""Heads as S-MSA has them."""
+"""Heads like those of S-MSA."""
 
 _POSITION_HALO = 2  # two convolutions of 3x3
-_MIXING_VALUES = 4  # for each channel: the sum, mixed features, values and their positions
-_FEED_FORWARD_VALUES = 12  # for each channel: hidden layers of 4 C, input, norm and output
-_QUERIES_OF_WORK = 1 << 12  # keys that global attention is expected to have, for progress
+_MIXING_VALUES = 4  # per channel: the sum, mixed features, values and their positions
+_FEED_FORWARD_VALUES = 12  # per channel: hidden layers of 4 C, input, norm and output
+_QUERIES_OF_WORK = 1 << 12  # assumed number of keys of global attention, for progress
 
 
 class NoAttention(nn.Module):
-    """The projected values themselves: attention in which no pixel attends to another."""
+    """Projected values: attention in which every pixel attends only to itself."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class NoAttention(nn.Module):
 class AttentionBlock(nn.Module):
     """A block around *attention*: `norm`, `attention`, `pos` and `feed_forward`.
 
-    Its passes are `passes`. *has_norm* is the LayerNorm before the attention.
+    *has_norm* puts a LayerNorm before the attention.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class AttentionBlock(nn.Module):
         self.feed_forward: nn.Module = FeedForward(attention.channels)
 
     def prepared(self, source: Pass) -> Pass:
-        """*source* as it is: nothing is added up over the image."""
+        """*source* unchanged, since nothing is added up over the image."""
         return source
 
     def passes(self, name: str, source: str) -> list[Pass]:
@@ -98,20 +98,20 @@ class AttentionBlock(nn.Module):
         return [attended, fed_forward]
 
     def attention_specs(self, name: str) -> tuple[AttentionSpec, ...]:  # noqa: ARG002 - without attention: none
-        """The attention of the first half, in the block *name*."""
+        """The attention of the first half of the block *name*."""
         return ()
 
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
-        """The weights of one query on a part of the map that enters the block, (1, C, h, w)."""
+        """The weights of one query on a part (1, C, h, w) of the block's input map."""
         return cast("Heads", self.attention).weights(self.normal(x), query)
 
     def normal(self, x: Tensor) -> Tensor:
-        """The input of the attention, made of *x*, in the precision of the weights."""
+        """The input of the attention for *x*, in the precision of the weights."""
         return self.norm(x.to(self.attention.value_weight.dtype))
 
     def attention_pass(self, name: str, source: str) -> Pass:
         """The first half of the block, from the map *source* to the map *name*."""
-        # A few convolutions are cheaper than a map that is kept for the second half.
+        # A few convolutions are cheaper than keeping a map for the second half.
         return Pass(
             name,
             (source,),
@@ -128,7 +128,7 @@ class AttentionBlock(nn.Module):
         return x + self.attention(normal) + self.positions(normal)
 
     def positions(self, normal: Tensor) -> Tensor:
-        """The position branch: a convolution of the values of the *normal* features."""
+        """The position branch, applied to the values of the *normal* features."""
         return self.pos(F.conv2d(normal, self.attention.value_weight[:, :, None, None]))
 
     def fed_forward(self, x: Tensor) -> Tensor:
@@ -141,13 +141,13 @@ class AttentionBlock(nn.Module):
 
     @property
     def local_work(self) -> float:
-        """Multiplications and additions of `attended` for each pixel, without scores."""
+        """Multiplications and additions of `attended` per pixel, without scores."""
         of_values = self.attention.channels**2
         return of_values + sum(map(parameters_of, (self.norm, self.attention, self.pos)))
 
 
 class WindowBlock(AttentionBlock):
-    """A block whose attention is in windows: its tiles are whole windows."""
+    """A block with attention in windows, whose tiles are whole windows."""
 
     attention: WindowAttention
 
@@ -167,12 +167,12 @@ class WindowBlock(AttentionBlock):
         return (between_pixels,)
 
     def attention_pass(self, name: str, source: str) -> Pass:
-        """The first half of the block: aligned to windows, with as much around as they look at."""
+        """The first half of the block, aligned to windows, with the halo that they need."""
         plain = super().attention_pass(name, source)
         attention = self.attention
         keys = attention.key_window**2
         channels = attention.channels
-        # Unlike convolutions, windows at the rim of a tile are too dear to be computed twice.
+        # Unlike convolutions, windows at the rim of a tile are too expensive to compute twice.
         return replace(
             plain,
             halo=max(attention.halo, _POSITION_HALO),
@@ -184,7 +184,7 @@ class WindowBlock(AttentionBlock):
 
 
 class PlainBlock(WindowBlock):
-    """The transformer block of `TransformerBlock`, on maps: no positions, a perceptron of pixels.
+    """`TransformerBlock` on maps: without a position branch, and with a perceptron per pixel.
 
     x = x + W-MSA(LN(x))        x = x + W_2 gelu(W_1 LN(x) + b_1) + b_2
     """
@@ -206,12 +206,12 @@ class PlainBlock(WindowBlock):
 
 
 class HybridBlock(WindowBlock):
-    """Spectral attention and attention in windows side by side, of the same features.
+    """Spectral attention and attention in windows in parallel, on the same features.
 
         x = x + S-MSA(x) + W-MSA(LN(x)) + pos(W_v LN(x))        x = x + FFN(LN(x))
 
-    S-MSA has its own position branch and, as published, no LayerNorm before it. Attention between
-    channels and in shifted windows side by side is also the hybrid block of HAT: Chen et al., CVPR
+    S-MSA has its own position branch and, as published, no LayerNorm before it. HAT's hybrid block
+    also combines attention between channels with attention in shifted windows: Chen et al., CVPR
     2023, arXiv:2205.04437.
     """
 
@@ -227,20 +227,20 @@ class HybridBlock(WindowBlock):
     @property
     def halo(self) -> int:
         """Pixels around a window on which the whole block depends."""
-        # The feed-forward network looks one pixel into the windows around.
+        # The feed-forward network reads one pixel of the neighbouring windows.
         return self.attention.window + max(self.attention.halo, _POSITION_HALO)
 
     @property
     def align(self) -> int:
-        """The side of a window, at whose multiples parts of a map have to begin."""
+        """Side of a window; parts of a map must begin at its multiples."""
         return self.attention.window
 
     def attention_specs(self, name: str) -> tuple[AttentionSpec, ...]:
-        """Both attentions of the first half."""
+        """The attention of both kinds in the first half."""
         return (channel_attention_spec(name, self), *super().attention_specs(name))
 
     def channel_input(self, x: Tensor) -> Tensor:
-        """The features that enter the block; their channels attend to each other."""
+        """The input of the block, whose channels attend to each other."""
         return x
 
     def prepared(self, source: Pass) -> Pass:
@@ -252,7 +252,7 @@ class HybridBlock(WindowBlock):
         return self.spectral.mixing(self.spectral.attention(summed))
 
     def attention_pass(self, name: str, source: str) -> Pass:
-        """The first half of the block: in whole windows, with the matrix of the whole image."""
+        """The first half of the block, in whole windows, with the matrix of the whole image."""
         in_windows = super().attention_pass(name, source)
         return replace(
             in_windows,
@@ -279,23 +279,23 @@ class HybridBlock(WindowBlock):
 
     @property
     def local_work(self) -> float:
-        """Multiplications and additions of the first half for each pixel, without scores."""
-        # The matrices of q and k only meet the Gram matrix, once an image.
+        """Multiplications and additions of the first half per pixel, without scores."""
+        # The matrices of q and k are applied only to the Gram matrix, once per image.
         once_an_image = 2 * self.attention.channels**2
         return super().local_work + parameters_of(self.spectral) - once_an_image
 
 
 class GlobalBlock(AttentionBlock):
-    """A block in which every pixel attends to all, by keys and values.
+    """A block in which every pixel attends to all pixels.
 
-    A run gathers the keys and values of all pixels, two numbers for each channel. That is all that
-    a region has to know of the others, so regions are computed one by one as with any other block.
+    A run gathers the keys and values of all pixels, two numbers per channel. A region needs nothing
+    else from other regions, so regions are computed one by one as with any other block.
     """
 
     attention: PatchAttention
 
     def attention_specs(self, name: str) -> tuple[AttentionSpec, ...]:
-        """The attention between all pixels, whose scores no module sees."""
+        """The attention between all pixels; no module sees its scores."""
         channels, heads = self.attention.channels, self.attention.heads
         return (AttentionSpec(block=name, channels=channels, heads=heads, weights=self.weights),)
 
@@ -308,7 +308,7 @@ class GlobalBlock(AttentionBlock):
         return self.attention.keys_and_values(self.normal(x))
 
     def attention_pass(self, name: str, source: str) -> Pass:
-        """The first half of the block: with the keys and values of all pixels."""
+        """The first half of the block, with the keys and values of all pixels."""
         plain = super().attention_pass(name, source)
         channels = self.attention.channels
         return replace(
@@ -321,7 +321,7 @@ class GlobalBlock(AttentionBlock):
         )
 
     def attended_to(self, x: Tensor, keys_and_values: Tensor) -> Tensor:
-        """`attended`, with the keys and values of all pixels: (N, C, h, w) of any part."""
+        """`attended` for any part (N, C, h, w), with the keys and values of all pixels."""
         normal = self.norm(x)
         attended = self.attention.attend(normal, keys_and_values.to(normal))
         return x + attended + self.positions(normal)

@@ -1,8 +1,8 @@
 """The attention of the vision transformer, and the patches that its class token attends to.
 
-The first token, the class token, belongs to no patch: it collects what the network finds out about
-the whole photo, so its row of the attention shows which patches that came from. Letters: N batch, T
-tokens (the class token and the patches), C features, h heads, L blocks.
+The first token, the class token, belongs to no patch: it collects information about the whole
+photo, and its row of the attention shows from which patches. Letters: N batch, T tokens (the class
+token and the patches), C features, h heads, L blocks.
 
 References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXiv:2010.11929;
 Abnar & Zuidema, "Quantifying Attention Flow in Transformers", ACL 2020,
@@ -21,7 +21,7 @@ from napari_mst.networks.attention_spec import QueryWeights
 
 
 class MultiHeadAttention(Heads):
-    """Every token attends to all: (N, T, C) -> (N, T, C)."""
+    """Every token attends to all tokens: (N, T, C) -> (N, T, C)."""
 
     takes_maps = False
 
@@ -41,7 +41,7 @@ class MultiHeadAttention(Heads):
         Raises
         ------
         AttentionError
-            If there is no such token, or more than one sequence.
+            If the token does not exist, or there are several sequences.
         """
         check_one(x, 3)
         check_query(query, x.shape[1:2])
@@ -51,19 +51,19 @@ class MultiHeadAttention(Heads):
         return unmasked(scores.softmax(-1)[0, :, 0], listed(x.shape[1]))
 
 
-_OWN_SHARE = 0.5  # of a token in its own row: the residual connection, in Abnar & Zuidema
+_OWN_SHARE = 0.5  # share of the residual connection, from Abnar & Zuidema
 
 
 def rollout(attentions: Sequence[Tensor]) -> Tensor:
-    """Attention through all blocks: which patches at the input a token at the end came from.
+    """Attention rollout: the shares of the input tokens in each output token, over all blocks.
 
-    Each block counts as the mean of its heads, half of it passed by on the residual connection, and
-    the blocks are multiplied (Abnar & Zuidema 2020).
+    Each block is the mean of its heads, averaged with the residual connection; the blocks are
+    multiplied (Abnar & Zuidema 2020).
 
     Parameters
     ----------
     attentions
-        The attention (..., h, T, T) of each block, the first block first.
+        The attention (..., h, T, T) of each block, in order.
 
     Returns
     -------

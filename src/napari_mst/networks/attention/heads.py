@@ -1,15 +1,15 @@
-"""Attention in several heads: projections, scores, softmax, and heads side by side.
+"""Multi-head attention: projections, scores, softmax, and concatenation of the heads.
 
 Letters: C channels, h heads of d = C/h channels, T tokens.
 
     q, k, v = x W_qkv + b        A = softmax(score(q, k) + B)        y = concat(A v) W + c
 
-B is a bias that a mechanism may add to the scores: relative positions, or a mask. Queries are in
-rows and keys in columns, so rows of A sum to 1. The score of a query and a key is one of
+B is a bias that a mechanism may add to the scores: relative positions, or a mask. Rows are queries
+and columns are keys, so rows of A sum to 1. The score of a query and a key is one of
 
     scaled    q k^T / sqrt(d)              Vaswani et al., NeurIPS 2017, arXiv:1706.03762
-    plain     q k^T                        texts that leave the root out
-    cosine    s q k^T / (|q| |k|)          s is learnt in each head: Liu et al., "Swin Transformer
+    plain     q k^T                        texts that omit the root
+    cosine    s q k^T / (|q| |k|)          s is learnt per head: Liu et al., "Swin Transformer
                                            V2", CVPR 2022, arXiv:2111.09883; MST++ between channels
 """
 
@@ -26,23 +26,23 @@ from napari_mst.networks.attention.query import check_heads, check_memory
 from napari_mst.networks.attention_spec import QueryWeights
 
 ScoreKind = Literal["scaled", "plain", "cosine"]
-"""The measure of likeness between a query and a key."""
+"""The similarity measure of a query and a key."""
 
-_COSINE_SCALE = 8.0  # from here s learns: at 1, the 64 keys of a window would have equal weights
+_COSINE_SCALE = 8.0  # initial s: at 1, the 64 keys of a window would have nearly equal weights
 
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """Variants of attention in heads.
+    """Variants of multi-head attention.
 
     Attributes
     ----------
     score
         The score of a query and a key.
     has_bias
-        Queries, keys and values have a bias b.
+        True if queries, keys and values have a bias b.
     has_projection
-        The heads are mixed by W and c in the end; else they only stand side by side.
+        True if W and c mix the heads at the end; else the heads are only concatenated.
     """
 
     score: ScoreKind = "scaled"
@@ -55,7 +55,7 @@ DEFAULTS = HeadOptions()
 
 
 class Heads(nn.Module, ABC):
-    """The base of the mechanisms with several heads.
+    """Base of the mechanisms with several heads.
 
     `softmax` has no parameters: a forward hook on it sees scores and attention.
 
@@ -66,7 +66,7 @@ class Heads(nn.Module, ABC):
     """
 
     takes_maps = True
-    """`forward` takes maps (N, C, H, W); else sequences of tokens, (N, T, C)."""
+    """True if `forward` takes maps (N, C, H, W), False for sequences of tokens (N, T, C)."""
 
     def __init__(self, channels: int, heads: int, options: HeadOptions = DEFAULTS) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Heads(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        """The attended values, mixed by the projection: the shape of *x*."""
+        """The attended values, mixed by the projection, in the shape of *x*."""
 
     @abstractmethod
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
@@ -118,5 +118,5 @@ class Heads(nn.Module, ABC):
         return queries, keys
 
     def joined(self, attended: Tensor) -> Tensor:
-        """Heads (..., h, T, d) side by side, and mixed: (..., T, C)."""
+        """Heads (..., h, T, d), concatenated and mixed: (..., T, C)."""
         return self.proj(attended.transpose(-3, -2).flatten(-2))

@@ -1,6 +1,6 @@
-"""`ATTENTIONS`: the kinds of attention that the U-shape of MST++ can have.
+"""`ATTENTIONS`: the kinds of attention for the U-shape of MST++.
 
-To add one: a block in a file of this folder and a row of `ATTENTIONS`. The name of the row is the
+To add a kind, write a block in this folder and a row of `ATTENTIONS`. The name of the row is the
 value of `MSTPlusPlus(attention=...)` and of `napari-mst train --attention`.
 """
 
@@ -32,20 +32,20 @@ from napari_mst.networks.attention.window_attention import (
     WindowGeometry,
 )
 
-# Of blocks that have windows as well
+# Keys in blocks that also have windows
 _HALF_OF_HYBRID, _PERCEPTRON = "spectral.to_q.weight", "feed_forward.0.weight"
 
 Block = Any
-"""A module with the passes of a block: `prepared` and `passes`, as `SpectralAttentionBlock` has."""
+"""A module with the methods `prepared` and `passes`, like `SpectralAttentionBlock`."""
 
 MOST_GLOBAL_PIXELS = 1 << 16
-"""Pixels of a photo, 256 x 256, that may all attend to each other.
+"""Most pixels of a photo, 256 x 256, that may all attend to each other.
 
 Twice as many take four times as long.
 """
 
 LARGEST_WINDOW = 64
-"""Side of a window in pixels at most: 4,096 pixels that attend to each other."""
+"""Largest side of a window in pixels: 4,096 pixels attend to each other."""
 
 
 class BlockPlace(NamedTuple):
@@ -54,13 +54,13 @@ class BlockPlace(NamedTuple):
     Attributes
     ----------
     channels, heads
-        Channels of the block, and its heads, which divide them.
+        Channels of the block, and its heads, which divide the channels.
     window
-        Side of a window in pixels, where there are windows.
+        Side of a window in pixels, for attention in windows.
     has_norm
-        A LayerNorm stands before the attention.
+        True for a LayerNorm before the attention.
     number
-        The number of the block in its stage, 0 to 4.
+        Index of the block in its stage, 0 to 4.
     """
 
     channels: int
@@ -71,7 +71,7 @@ class BlockPlace(NamedTuple):
 
 
 def halving(channels: int) -> nn.Module:
-    """Halves a map and doubles its *channels*, as published."""
+    """A convolution that halves a map and doubles its *channels*, as published."""
     return nn.Conv2d(channels, 2 * channels, 4, 2, 1, bias=False)
 
 
@@ -82,19 +82,19 @@ class AttentionKind:
     Attributes
     ----------
     title
-        For a person: the attention, in a few words.
+        The attention in a few words, for people.
     make
-        Makes the block of a place.
+        Creates the block of a place.
     recognises
-        Whether these are the weights of such a block, by their names in it.
+        True if the weights of a block, by their names in it, are of this kind.
     has_norm
-        By default a LayerNorm stands before the attention, as published.
+        True for a LayerNorm before the attention by default, as published.
     has_windows
-        The photo is padded until windows divide the maps of every level.
+        True if the photo is padded until windows divide the maps at every level.
     most_pixels
-        Pixels of a photo at most; 0 for any number.
+        Most pixels of a photo; 0 for any number.
     make_down
-        Halves a map of *channels* channels, and doubles them.
+        Creates the module that halves a map and doubles its channels.
     """
 
     title: str
@@ -107,12 +107,12 @@ class AttentionKind:
 
 
 def geometry_of(block: Mapping[str, Tensor]) -> WindowGeometry | None:
-    """The windows of the weights of a block, by their names in it; None if it has none.
+    """The window geometry in the weights of a block; None without windows.
 
     Raises
     ------
     CheckpointError
-        If they are no windows.
+        If the geometry is impossible.
     """
     stored = block.get("attention.geometry")
     if stored is None:
@@ -130,7 +130,7 @@ def geometry_of(block: Mapping[str, Tensor]) -> WindowGeometry | None:
 
 
 def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Refuse the weights of other windows, or of windows with another shift, which would fit.
+    """Refuse weights of other windows or shifts, which would fit by their shapes.
 
     Raises
     ------
@@ -148,14 +148,14 @@ def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _windows(block: Mapping[str, Tensor]) -> tuple[bool, bool] | None:
-    """Read if the windows of a block are shifted, and if they overlap; None for no windows."""
+    """Tell whether the windows of a block are shifted, and overlap; None without windows."""
     geometry = geometry_of(block)
     if geometry is None or {_HALF_OF_HYBRID, _PERCEPTRON} & block.keys():
         return None
     return geometry.shift > 0, geometry.keys > geometry.window
 
 
-# Of the five blocks of a stage, those whose windows shift: as the kinds of attention were compared.
+# Which of the five blocks of a stage have shifted windows, as in the comparison of attention kinds.
 _TURNS = (False, True, False, True, True)
 
 
@@ -221,7 +221,7 @@ ATTENTIONS: dict[str, AttentionKind] = {
         lambda block: "attention.to_v.weight" in block and "attention.to_q.weight" not in block,
     ),
 }
-"""Attention kinds by name. The first that recognises the weights of a block builds it."""
+"""Attention kinds by name. A block is built by the first kind that recognises its weights."""
 
 _MIXED: tuple[Callable[[BlockPlace], Block], ...] = (
     ATTENTIONS["window"].make,

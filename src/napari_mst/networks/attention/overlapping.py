@@ -1,4 +1,4 @@
-"""Overlapping cross-attention (OCA): queries of a window attend to a larger window around it.
+"""Overlapping cross-attention (OCA): queries in a window attend to a larger window around it.
 
 Letters: N batch, C channels, H rows, W columns, h heads, w side of the window of queries, u side
 of the window of keys and values.
@@ -9,8 +9,8 @@ Windows of queries tile the map; windows of keys are centred on them and overlap
 al., "Activating more pixels in image super-resolution transformer" (HAT), CVPR 2023,
 arXiv:2205.04437.
 
-As in the published code, keys and values beyond the border of the map are zeros that are added
-*after* the projection. They take part in the softmax with a score of 0 plus the position bias.
+As in the published code, keys and values beyond the border of the map are zeros added *after* the
+projection. They take part in the softmax with a score of 0 plus the position bias.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from napari_mst.networks.attention.window_attention import (
 
 
 class OverlappingAttention(WindowAttention):
-    """OCA: (N, C, H, W) -> (N, C, H, W) for any H and W, which are filled up with zeros.
+    """OCA: (N, C, H, W) -> (N, C, H, W) for any H and W, padded with zeros.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class OverlappingAttention(WindowAttention):
     Raises
     ------
     ModelError
-        If the heads do not divide the channels, or the overlap is odd or none.
+        If the heads do not divide the channels, or the overlap is odd or zero.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class OverlappingAttention(WindowAttention):
         return united(attended.unflatten(3, (self.window, -1)))[..., :height, :width]
 
     def around(self, x: Tensor, query: Sequence[int]) -> WindowTokens:
-        """The queries of the window in which the pixel *query* lies, and the keys around them.
+        """The queries of the window that contains the pixel *query*, and the keys around them.
 
-        Places beyond the map are the zeros around it. *x* is (1, C, H, W).
+        Places outside the map are the zeros around it. *x* is (1, C, H, W).
 
         Raises
         ------
@@ -98,7 +98,7 @@ class OverlappingAttention(WindowAttention):
         row, column = query
         top, left = (index // self.window * self.window for index in query)
         of_queries = _cut(self.window, top, left)
-        # Keys have a rim around them, so their window begins at the corner of the queries.
+        # Keys are padded by a rim, so their window begins at the corner of the queries.
         of_keys = _cut(self.key_window, top, left)
         places = square((top - self.halo, left - self.halo), self.key_window)
         regions = torch.zeros(len(places), dtype=torch.long)
@@ -115,13 +115,13 @@ class OverlappingAttention(WindowAttention):
         )
 
     def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of the filled-up map, (N, C, H, W) each."""
+        """Queries, keys and values of the padded map, (N, C, H, W) each."""
         filled = filled_up(x, self.window)
         queries, keys, values = self.to_qkv(filled.movedim(1, -1)).movedim(-1, 1).chunk(3, dim=1)
         return queries, keys, values
 
     def _rimmed(self, x: Tensor) -> Tensor:
-        """Pad (N, C, H, W) with zeros as far as keys reach beyond their queries."""
+        """*x* (N, C, H, W), padded with zeros as far as keys reach beyond their queries."""
         return F.pad(x, (self.halo,) * 4)
 
     def _overlapping(self, x: Tensor) -> Tensor:
@@ -132,5 +132,5 @@ class OverlappingAttention(WindowAttention):
 
 
 def _cut(side: int, top: int, left: int) -> Callable[[Tensor], Tensor]:
-    """A cut of (1, C, H, W) at a corner, as tokens (side^2, C)."""
+    """Return a function that cuts a square out of (1, C, H, W), as tokens (side^2, C)."""
     return lambda x: x[0, :, top : top + side, left : left + side].flatten(1).mT

@@ -2,14 +2,14 @@
 
 Letters: N batch, C channels, H rows, W columns, p side of a patch, T = HW/p^2 tokens.
 
-A token is a patch: its p x p pixels with all channels, p^2 C numbers side by side, and with p = 1
-a pixel. Every token attends to all of the map. Paper: Dosovitskiy et al., "An image is worth 16x16
+A token is a patch, the p^2 C numbers of its p x p pixels with all channels; with p = 1 it is a
+pixel. Every token attends to the whole map. Paper: Dosovitskiy et al., "An image is worth 16x16
 words", ICLR 2021, arXiv:2010.11929.
 
-Keys and values are two numbers for each number of the map. The scores would be T x T, which no
-memory holds for a photo: without gradients they are computed for some queries at a time, at most
-`MOST_SCORES` numbers, and on most devices torch makes even fewer of them at once. So there are no
-scores that a hook on `softmax` could see: `weights` computes the scores of one query.
+Keys and values are two numbers for each number of the map. The T x T scores of a photo fit into no
+memory. Without gradients they are computed for some queries at a time, at most `MOST_SCORES`
+numbers, and on most devices torch computes even fewer at once. A hook on `softmax` therefore never
+sees scores; `weights` computes the scores of one query.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ MOST_SCORES = 1 << 22
 
 
 class PatchAttention(Heads):
-    """Global self-attention: (N, C, H, W) -> (N, C, H, W), filled up with zeros to whole patches.
+    """Global self-attention: (N, C, H, W) -> (N, C, H, W), padded with zeros to whole patches.
 
     The map has *channels* channels; a token has *patch*^2 times as many.
 
@@ -56,14 +56,14 @@ class PatchAttention(Heads):
         return patches.movedim(-1, 3).flatten(3).flatten(1, 2)
 
     def keys_and_values(self, x: Tensor) -> Tensor:
-        """All that other pixels have to know of a map: (N, C, H, W) -> (N, T, 2 C p^2).
+        """The keys and values of a map for all its pixels: (N, C, H, W) -> (N, T, 2 C p^2).
 
         Parts of a map may be computed separately and concatenated in any order.
         """
         return self._projected(self.tokens(x), slice(self.channels, None))
 
     def attend(self, x: Tensor, keys_and_values: Tensor) -> Tensor:
-        """The pixels of *x*, a part of a map, attend to *keys_and_values* of all of it."""
+        """The attended values of *x*, part of a map, for the *keys_and_values* of the whole map."""
         height, width = x.shape[-2:]
         queries = self._projected(self.tokens(x), slice(self.channels))
         keys, values = map(self.in_heads, keys_and_values.chunk(2, dim=-1))
@@ -82,7 +82,7 @@ class PatchAttention(Heads):
         return self.attend(x, self.keys_and_values(x))
 
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
-        """The weights of all patches for the patch of the pixel *query*, a row and a column.
+        """The weights of all patches for the patch of the pixel *query* (row, column).
 
         `places` are the first pixels of the patches. *x* is (1, C, H, W).
 
@@ -107,7 +107,7 @@ class PatchAttention(Heads):
 
     def _chunks(self, queries: Tensor, keys: Tensor) -> Sequence[Tensor]:
         """The queries in parts whose scores fit into memory."""
-        # Gradients would keep all scores anyway, and the sum of chunks takes longer.
+        # Gradients would keep all scores anyway, and chunks take longer in total.
         if torch.is_grad_enabled():
             return (queries,)
         batch, heads, _, _ = queries.shape

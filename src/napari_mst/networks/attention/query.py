@@ -1,6 +1,6 @@
-"""The answer to "what does this pixel attend to?": the weights of one query, for every mechanism.
+"""Helpers for the weights of a single query, which show what a pixel attends to.
 
-Each mechanism of this folder has `forward`, and `weights(x, query)`, which gives a `QueryWeights`.
+Each mechanism in this folder has `weights(x, query)`, which returns `QueryWeights`.
 """
 
 import math
@@ -15,33 +15,33 @@ from napari_mst.base.errors import AttentionError, ModelError
 from napari_mst.base.memory import check_room
 from napari_mst.networks.attention_spec import QueryWeights
 
-_CHECKED = 1 << 28  # bytes of scores below which the free memory is not looked up
-_COPIES = 3  # scores, their exponentials and the weights are in memory at a time
+_CHECKED = 1 << 28  # smallest bytes of scores for which the free memory is looked up
+_COPIES = 3  # scores, their exponentials and the weights are in memory at the same time
 
 
 def unmasked(weights: Tensor, places: Tensor) -> QueryWeights:
-    """The weights of a query that every key of it may answer."""
+    """The weights of a query for which no key is masked."""
     return QueryWeights(weights, places, torch.zeros(len(places), dtype=torch.long))
 
 
 def listed(count: int) -> Tensor:
-    """The places of *count* tokens or channels in a row: (count, 1)."""
+    """The places of *count* consecutive tokens or channels: (count, 1)."""
     return torch.arange(count)[:, None]
 
 
 def square(corner: Sequence[int], side: int) -> Tensor:
-    """Rows and columns of the pixels of a square, (side^2, 2), from its first *corner*."""
+    """Rows and columns (side^2, 2) of the pixels of a square, from its first *corner*."""
     places = torch.cartesian_prod(torch.arange(side), torch.arange(side))
     return places.reshape(-1, 2) + torch.tensor(corner)
 
 
 def check_query(query: Sequence[object], sizes: Sequence[int]) -> None:
-    """Refuse a *query* that does not lie within *sizes*, one axis after the other.
+    """Refuse a *query* that does not lie within *sizes*, axis by axis.
 
     Raises
     ------
     AttentionError
-        If it lies outside, has another number of axes, or is no whole number.
+        If it lies outside, has another number of axes, or is not of integers.
     """
     is_inside = len(query) == len(sizes) and all(
         isinstance(index, SupportsIndex) and 0 <= operator.index(index) < size
@@ -56,7 +56,7 @@ def check_query(query: Sequence[object], sizes: Sequence[int]) -> None:
 
 
 def check_one(x: Tensor, axes: int) -> None:
-    """Refuse a batch of several: *x* has *axes* axes, and the first of them has to be 1."""
+    """Refuse a batch: *x* must have *axes* axes, of which the first has length 1."""
     if x.ndim != axes or len(x) != 1:
         shape = " x ".join(map(str, x.shape))
         raise AttentionError(
@@ -65,7 +65,7 @@ def check_one(x: Tensor, axes: int) -> None:
 
 
 def check_pixel(x: Tensor, query: Sequence[int]) -> None:
-    """Refuse a *query* that is not a row and column of the single map *x*: (1, C, H, W).
+    """Refuse a *query* that is not a row and column of the single map *x* (1, C, H, W).
 
     Raises
     ------
@@ -82,7 +82,7 @@ def check_heads(channels: int, heads: int) -> None:
     Raises
     ------
     ModelError
-        If heads are left without channels, or channels without a head.
+        If the channels cannot be divided among the heads.
     """
     if type(heads) is not int or heads < 1 or channels % heads:
         divisors = [count for count in range(1, channels + 1) if channels % count == 0]
@@ -94,7 +94,7 @@ def check_heads(channels: int, heads: int) -> None:
 
 
 def check_memory(scores: Sequence[int], dtype: torch.dtype) -> None:
-    """Refuse *scores*, (..., heads, queries, keys), that the free memory cannot hold.
+    """Refuse *scores* (..., heads, queries, keys) that do not fit into the free memory.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Single-head attention of columns, the mechanism as textbooks write it.
+"""Single-head attention over columns, as written in textbooks.
 
 Letters: D features of a token, n tokens, d channels of queries and keys, e channels of values.
 
@@ -11,10 +11,10 @@ values weighted by column j of A: o_j = sum_i A_ij v_i. Two readings of "A = sof
 
 - **columns** are normalised, sum_i A_ij = 1. Each o_j is an average of the values. This is *scaled
   dot-product attention* (Vaswani et al., "Attention is all you need", NeurIPS 2017,
-  arXiv:1706.03762), which has tokens in rows: the transpose of all this.
-- **rows** are normalised, sum_j A_ij = 1, and V A is formed all the same. Then every *key* shares
-  itself out among the queries, and o_j is no average of values. It is what the text says to
-  the letter.
+  arXiv:1706.03762), which has tokens in rows, the transpose of this notation.
+- **rows** are normalised, sum_j A_ij = 1, and V A is formed all the same. Every *key* is then
+  distributed among the queries, and o_j is not an average of values. This is the literal reading of
+  such texts.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ from napari_mst.networks.attention.query import check_query, listed, unmasked
 from napari_mst.networks.attention_spec import QueryWeights
 
 TokenAxis = Literal["columns", "rows"]
-"""The axis of A that sums to 1: columns in scaled dot-product attention."""
+"""The axis of A that sums to 1; columns in scaled dot-product attention."""
 
 
 @dataclass(frozen=True, eq=False)
 class SingleHeadSteps:
-    """Every matrix of a single head.
+    """All matrices of a single head.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class SingleHeadAttention(nn.Module):
     features, channels, value_channels
         D, d and e: the weights of `query` and `key` are (d, D), those of `value` (e, D).
     reading
-        "columns" (scaled dot-product attention) or "rows" (the text to the letter).
+        "columns" (scaled dot-product attention) or "rows" (the literal reading).
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class SingleHeadAttention(nn.Module):
         self.value = nn.Linear(features, value_channels, bias=False)
 
     def steps(self, x: Tensor) -> SingleHeadSteps:
-        """Every matrix on the way from X, (D, n), to O."""
+        """All matrices on the way from X (D, n) to O."""
         queries = self.query.weight @ x
         keys = self.key.weight @ x
         values = self.value.weight @ x
@@ -101,7 +101,7 @@ class SingleHeadAttention(nn.Module):
         Raises
         ------
         AttentionError
-            If there is no such column.
+            If the column does not exist.
         """
         check_query(query, x.shape[1:])
         (column,) = query

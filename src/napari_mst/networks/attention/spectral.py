@@ -2,14 +2,14 @@
 
 Letters: N batch, C feature channels, H rows, W columns, h heads of d = C/h channels.
 
-Attention is between *channels*: one token is one channel seen at all pixels. All that it needs of
-the pixels is therefore the C x C Gram matrix G of the features, since for q_i = (Wq X)_i and k_j =
-(Wk X)_j
+Attention is between *channels*: a token is a channel at all pixels. The attention therefore needs
+only the C x C Gram matrix G of the features, since for q_i = (Wq X)_i and k_j = (Wk X)_j
 
     k q^T = Wk G Wq^T        |q_i|^2 = (Wq G Wq^T)_ii        |k_j|^2 = (Wk G Wk^T)_jj .
 
-Its result, W concat(A v), is linear in X and folds into one C x C mixing matrix M = W blockdiag(A)
-Wv. So S-MSA is: accumulate G (over any pieces of the image), fold it to M, apply M pixel by pixel.
+The result, W concat(A v), is linear in X and folds into one C x C mixing matrix M = W blockdiag(A)
+Wv. S-MSA thus accumulates G (over any pieces of the image), folds it into M, and applies M pixel by
+pixel.
 
 References: Cai et al., "MST++: Multi-stage Spectral-wise Transformer for Efficient Spectral
 Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
@@ -38,29 +38,29 @@ from napari_mst.networks.forms import NORM_EPS
 from napari_mst.networks.network import Pass
 
 HALO = 3
-"""Pixels around a tile that a published block needs: 2 for its positions, 1 for its FFN."""
+"""Pixels around a tile that a published block needs: 2 for positions, 1 for the FFN."""
 
 BLOCK_VALUES = 15
-"""Working numbers of a block for each pixel and channel.
+"""Working numbers of a block per pixel and channel.
 
 They are three hidden layers of 4 C channels, the input, its attention and the output.
 """
 
-_CPU_CHUNK = 1024  # pixels that are multiplied at once on a CPU
+_CPU_CHUNK = 1024  # pixels multiplied at once on a CPU
 _GPU_CHUNK = 64  # and on a GPU, in float32: short sums round less
 
 
 def gram(x: Tensor) -> Tensor:
     """Gram matrix of the channels, summed over pixels: (N, C, H, W) -> (N, C, C), float64.
 
-    Products and sums are float64 on a CPU. On a GPU, where that can be 64 times slower, runs of 64
-    pixels are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS,
-    which has no float64). 16-bit features are multiplied in float32; only sums of a thousand
-    products are float64. Either way the Gram matrix of 100 megapixels is as exact as for a small
-    image.
+    Products and sums are float64 on a CPU. On a GPU, where float64 can be 64 times slower, runs of
+    64 pixels are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS,
+    which lacks float64). 16-bit features are multiplied in float32, and only sums of a thousand
+    products are float64. Either way the Gram matrix of 100 megapixels is as accurate as that of a
+    small image.
     """
     pixels = x.flatten(2).mT
-    if torch.compiler.is_exporting():  # chunks would be as many as those of one size
+    if torch.compiler.is_exporting():  # the graph would fix the number of chunks
         return pixels.double().mT @ pixels.double()
     products = torch.float32 if x.dtype.itemsize == 2 else torch.float64
     if x.device.type == "cpu":
@@ -73,10 +73,10 @@ def gram(x: Tensor) -> Tensor:
 
 
 class PositionBranch(nn.Sequential):
-    """The positions of MST++: two depthwise 3x3 convolutions of the values, GELU between them."""
+    """The position branch of MST++: two depthwise 3x3 convolutions of the values, with GELU."""
 
     halo: int | None = HALO
-    """Pixels around a tile that a block with it needs; None for all of the map."""
+    """Pixels around a tile that a block with this branch needs; None for the whole map."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(
@@ -87,9 +87,9 @@ class PositionBranch(nn.Sequential):
 
 
 class PlaceEmbedding(nn.Sequential):
-    """The positions of a text: an embedding of the row and column of each pixel, from -1 to 1.
+    """Positions as described in texts: an embedding of each pixel's row and column, -1 to 1.
 
-    A tile does not know where it lies, so a run computes a block with it in one piece.
+    A tile does not know its place, so a run computes a block with this branch in one piece.
     """
 
     halo = None
@@ -98,7 +98,7 @@ class PlaceEmbedding(nn.Sequential):
         super().__init__(nn.Conv2d(2, channels, 1), nn.GELU(), nn.Conv2d(channels, channels, 1))
 
     def forward(self, values: Tensor) -> Tensor:
-        """(N, C, H, W) -> (1, C, H, W); only the size of the input counts."""
+        """(N, C, H, W) -> (1, C, H, W); only the size of the input matters."""
         axes = (torch.linspace(-1, 1, side) for side in values.shape[2:])
         places = torch.stack(torch.meshgrid(*axes, indexing="ij"))
         embedded: Tensor = super().forward(places[None].to(values))  # type: ignore[no-untyped-call]
@@ -106,18 +106,18 @@ class PlaceEmbedding(nn.Sequential):
 
 
 def _own_products(pixels: Tensor) -> Tensor:
-    """Products of the channels of P pixels: (N, P, C) -> (N, C, C)."""
-    # NumPy would not record gradients, which training needs.
+    """Products of all pairs of channels over P pixels: (N, P, C) -> (N, C, C)."""
+    # NumPy does not record gradients, which training needs.
     if torch.is_grad_enabled():
         return pixels.mT @ pixels
-    # NumPy sees that the result is symmetric, and takes half the time of torch.
+    # NumPy exploits the symmetry of the result, and takes half the time of torch.
     values = pixels.numpy()
-    with np.errstate(invalid="ignore"):  # infinity, beyond float16: a run checks its totals
+    with np.errstate(invalid="ignore"):  # infinity beyond float16; a run checks its totals
         return torch.from_numpy(values.swapaxes(1, 2) @ values)
 
 
 class SpectralAttention(nn.Module):
-    """S-MSA: `forward` is `apply_mixing(x, mixing(attention(gram(x))))`; a run calls the pieces.
+    """S-MSA: `forward` is `apply_mixing(x, mixing(attention(gram(x))))`; a run calls the parts.
 
     *channels* must be divisible by *heads*. The learnt sigma of each head is `rescale`, (h, 1, 1).
     `softmax` has no parameters: a forward hook on it sees the logits and the (N, h, d, d)
@@ -145,7 +145,7 @@ class SpectralAttention(nn.Module):
         self.pos: Any = make_position(channels)
 
     def attention(self, gram: Tensor) -> Tensor:
-        """Gram matrix (N, C, C) -> attention A (N, h, d, d) in its precision; rows sum up to 1."""
+        """Gram matrix (N, C, C) -> attention A (N, h, d, d) in its precision; rows sum to 1."""
         # Queries and keys are never computed: their products and norms follow from the Gram matrix.
         q = self.to_q.weight.to(gram)
         k = self.to_k.weight.to(gram)
@@ -157,7 +157,7 @@ class SpectralAttention(nn.Module):
         return self.softmax(blocks.movedim(-1, 1) * self.rescale.to(gram))
 
     def norms(self, weight: Tensor, gram: Tensor) -> Tensor:
-        """The norms of the channels of queries or keys that scores are divided by, (N, C)."""
+        """Norms (N, C) of the channels of queries or keys, by which scores are divided."""
         squares = ((weight @ gram) * weight).sum(-1)
         # `normalize` clamps the norm at this epsilon, so the square is clamped at its square.
         norms = squares.clamp_min(NORM_EPS**2).sqrt()
@@ -166,19 +166,19 @@ class SpectralAttention(nn.Module):
     def mixing(self, attention: Tensor, values: Tensor | None = None) -> Tensor:
         """Attention (N, h, d, d) -> the mixing matrix M (N, C, C) with W concat(A v) = M x.
 
-        *values* (C, C) stands in the place of Wv.
+        *values* (C, C) replaces Wv.
         """
-        # Heads side by side are one matrix product, so the projection folds into it as well.
+        # Concatenated heads are one matrix product, into which the projection folds as well.
         weight = self.to_v.weight if values is None else values
         value = weight.to(attention).unflatten(0, (self.heads, -1))
         attended = (attention @ value).flatten(1, 2)
         return self.proj.weight.to(attention) @ attended
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
-        """M x + bias + pos(Wv x), local once M is there: exact two pixels away from a cut."""
+        """M x + bias + pos(Wv x), which is local for given M: exact two pixels away from a cut."""
         # As published, the position embedding is computed from the values before attention.
         value = F.conv2d(x, self.to_v.weight[:, :, None, None])
-        # Pixel by pixel, so that a GPU adds maps whose channels lie side by side.
+        # Pixel by pixel, so that a GPU adds maps with adjacent channels.
         mixed = torch.baddbmm(self.proj.bias, x.flatten(2).mT, mixing.to(x).mT)
         return self.pos(value) + mixed.mT.unflatten(2, x.shape[2:])
 
@@ -189,13 +189,13 @@ class SpectralAttention(nn.Module):
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
         """The weights of the d channels of each head for its channel *query*, 0 to d - 1.
 
-        They are row *query* of A, which the published code computes from a key channel: it says
-        with which weights the output channel takes the values. *x* is (1, C, H, W).
+        They are row *query* of A, which the published code computes from a key channel: the weights
+        of the values in that output channel. *x* is (1, C, H, W).
 
         Raises
         ------
         AttentionError
-            If the heads have no such channel, or there are several maps.
+            If the heads lack this channel, or there are several maps.
         """
         check_one(x, 4)
         depth = x.shape[1] // self.heads
@@ -222,7 +222,7 @@ class FeedForward(nn.Module):
 
 
 class FullFeedForward(FeedForward):
-    """Three full convolutions, as in a paper's text: the middle one is not depthwise."""
+    """Three full convolutions, as in the text of a paper: the middle one is not depthwise."""
 
     def __init__(self, channels: int, expansion: int = 4) -> None:
         super().__init__(channels, expansion)
@@ -233,9 +233,9 @@ class FullFeedForward(FeedForward):
 class SpectralAttentionBlock(nn.Module):
     """SAB: x + S-MSA(x), then x + FFN(LayerNorm(x)).
 
-    *norm_before_attention* adds the LayerNorm that the paper's text puts before S-MSA and that the
-    published weights do not have. Its scores, positions and feed-forward network are as published;
-    a subclass may take the variants in its text: False, `PlaceEmbedding` and `FullFeedForward`.
+    *norm_before_attention* adds the LayerNorm that the text of the paper puts before S-MSA, but the
+    published weights lack. Scores, positions and feed-forward network are as published; a subclass
+    may use the variants in the text: False, `PlaceEmbedding` and `FullFeedForward`.
     """
 
     align = 1
@@ -253,7 +253,7 @@ class SpectralAttentionBlock(nn.Module):
 
     @property
     def halo(self) -> int | None:
-        """Pixels around a tile on which the whole block depends; None for all of the map."""
+        """Pixels around a tile on which the whole block depends; None for the whole map."""
         halo: int | None = self.attention.pos.halo
         return halo
 
@@ -269,7 +269,7 @@ class SpectralAttentionBlock(nn.Module):
     def input_gram(self, x: Tensor) -> Tensor:
         """Gram matrix of the input, after its LayerNorm if there is one: (N, C, H, W) -> (N, C, C).
 
-        It is the only part of this block that looks at all pixels, and it is additive over them.
+        Only this part of the block depends on all pixels, and it is additive over them.
         """
         return gram(self.channel_input(x))
 
@@ -282,7 +282,7 @@ class SpectralAttentionBlock(nn.Module):
         return replace(source, statistic=self.input_gram, fold=self.mixing)
 
     def passes(self, name: str, source: str) -> list[Pass]:
-        """The pass of this block from the map *source*, which is `prepared`, to the map *name*."""
+        """The pass of this block from the `prepared` map *source* to the map *name*."""
         channels = self.attention.to_v.in_features
         block = Pass(
             name,
@@ -300,10 +300,10 @@ class SpectralAttentionBlock(nn.Module):
 
     @property
     def local_work(self) -> int:
-        """Multiplications and additions of `apply_mixing` for each pixel."""
+        """Multiplications and additions of `apply_mixing` per pixel."""
         attention = self.attention
         of_all = sum(parameter.numel() for parameter in self.parameters())
-        # The matrices of q and k only meet the Gram matrix, once an image.
+        # The matrices of q and k are applied only to the Gram matrix, once per image.
         return of_all - attention.to_q.weight.numel() - attention.to_k.weight.numel()
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
@@ -325,7 +325,7 @@ class SpectralAttentionBlock(nn.Module):
 
 
 def channel_attention_spec(name: str, block: Any) -> AttentionSpec:
-    """Describes the `channel_attention` of *block*, for its pass."""
+    """The `AttentionSpec` of the `channel_attention` of *block*, for its pass."""
     attention: SpectralAttention = block.channel_attention
     channels = attention.to_v.in_features
     return AttentionSpec(

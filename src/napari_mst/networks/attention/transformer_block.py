@@ -1,4 +1,4 @@
-"""The transformer block with the norm first, around any mechanism of this folder; patch merging.
+"""The pre-norm transformer block around any mechanism in this folder; and patch merging.
 
 Letters: N batch, T tokens, C channels, H rows, W columns.
 
@@ -27,7 +27,7 @@ from napari_mst.networks.attention.window_attention import filled_up
 class TransformerBlock(nn.Module):
     """Attention and a perceptron of *hidden* channels, each with its norm and its residual.
 
-    `forward` takes what the attention takes: maps (N, C, H, W), or sequences (N, T, C).
+    `forward` takes the same input as the attention: maps (N, C, H, W), or sequences (N, T, C).
     """
 
     def __init__(self, attention: Heads, hidden: int, epsilon: float = 1e-5) -> None:
@@ -41,16 +41,16 @@ class TransformerBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Tokens or a map, transformed; the shape stays."""
+        """The transformed tokens or map, in the same shape."""
         return self.perceived(x + self.attention(self._over_channels(self.norm_attention, x)))
 
     def perceived(self, x: Tensor) -> Tensor:
-        """The second half: the attended features plus their perceptron; the shape stays."""
+        """The second half, in the same shape: the attended features plus their perceptron."""
         normal = self._over_channels(self.norm_perceptron, x)
         return x + self._over_channels(self.perceptron, normal)
 
     def _over_channels(self, part: nn.Module, x: Tensor) -> Tensor:
-        """*part*, which works on the last axis, for each pixel of a map or each token."""
+        """*part*, which acts on the last axis, applied to each pixel of a map or each token."""
         if not self.attention.takes_maps:
             return part(x)
         return part(x.movedim(1, -1)).movedim(-1, 1)
@@ -64,7 +64,7 @@ PUBLISHED = [
     (r"(?<![^.])mlp\.fc2\.", "perceptron.2."),
     (r"(?<![^.])qkv\.", "to_qkv."),
 ]
-"""Keys of timm's blocks, and ours. A pattern matches from the beginning of a part of the key on."""
+"""Keys of timm's blocks, and ours. A pattern matches only at the start of a part of a key."""
 
 
 class PatchMerging(nn.Module):

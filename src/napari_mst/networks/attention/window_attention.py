@@ -1,17 +1,17 @@
-"""Window attention (W-MSA, shifted SW-MSA): the pixels of a window attend to each other only.
+"""Window attention (W-MSA, shifted SW-MSA): pixels attend only to pixels in the same window.
 
 Letters: N batch, C channels, H rows, W columns, h heads, w side of a window, n windows.
 
     A = softmax(q k^T / sqrt(d) + B)  within each of the n windows of w x w pixels
 
 B is the relative position bias. Paper: Liu et al., "Swin Transformer", ICCV 2021, arXiv:2103.14030.
-A map whose sides w does not divide is filled up with zeros at its end, before the projection: the
-zeros are keys like others, as in the published code.
+A map whose sides are not multiples of w is padded with zeros at its end, before the projection; as
+in the published code, the zeros are keys like any others.
 
 The relative position bias has one learnt row of a table for each of the (w + u - 1)^2 offsets, u
 being the side of the window of keys: B[h, query, key] = table[index(place of the key - place of the
 query), h]. In Swin u = w; in HAT (Chen et al., CVPR 2023, arXiv:2205.04437) u > w. The published
-codes number the offsets differently, and trained tables are in their order: see the two functions.
+codes number the offsets differently, and trained tables follow their order: see the two functions.
 """
 
 import functools
@@ -31,9 +31,9 @@ from napari_mst.networks.attention_spec import QueryWeights
 
 
 class WindowGeometry(NamedTuple):
-    """Sides, in pixels: of a window of queries, of its keys, and by how much windows are shifted.
+    """Sides of the windows of queries and of keys, and the shift of windows, in pixels.
 
-    It is stored with the weights, because these fit other sides and shifts as well.
+    They are stored with the weights, which would also fit other sides and shifts.
     """
 
     window: int
@@ -42,25 +42,24 @@ class WindowGeometry(NamedTuple):
 
 
 class WindowTokens(NamedTuple):
-    """One window: its n pixels that ask, and the m pixels that answer them, in all heads.
+    """One window: its n query pixels and the m pixels of their keys, in all heads.
 
     Attributes
     ----------
     features
-        Of the pixels that ask, (n, C), and of those that answer, (m, C), before the projections.
+        Features of the query pixels (n, C) and of the key pixels (m, C), before the projections.
     queries, keys, values
         (h, n, d), (h, m, d) and (h, m, d).
     bias
-        What the places add to the scores, (h, n, m).
+        Position bias of the scores, (h, n, m).
     at
-        Rows and columns on the map of the pixels that ask, (n, 2), and of those that answer, (m,
-        2).
+        Rows and columns on the map of the query pixels (n, 2) and of the key pixels (m, 2).
     regions
-        (m,): the part of a shifted window in which each key lies.
+        (m,): the part of a shifted window that contains each key.
     is_apart
-        (n, m): pairs that the mask keeps from each other.
+        (n, m): True for pairs that the mask separates.
     query_index
-        The index of the query that was asked for.
+        Index of the requested query.
     """
 
     features: tuple[Tensor, Tensor]
@@ -80,7 +79,7 @@ class WindowAttention(Heads):
     Parameters
     ----------
     window, shift
-        Side w of a window in pixels, and by how many of them windows are shifted: 0 to w - 1.
+        Side w of a window, and the shift of windows, 0 to w - 1, in pixels.
 
     Raises
     ------
@@ -118,7 +117,7 @@ class WindowAttention(Heads):
         return shift and max(shift, self.window - shift)
 
     def keep(self, geometry: WindowGeometry) -> None:
-        """Keep the *geometry* with the weights."""
+        """Store *geometry* with the weights."""
         self.sides = geometry
         self.register_buffer("geometry", torch.tensor(geometry, dtype=torch.float32))
 
@@ -127,7 +126,7 @@ class WindowAttention(Heads):
         height, width = x.shape[-2:]
         filled = filled_up(x, self.window)
         down, across = self.shifts(filled)
-        # Channels last, as a run has them: windows are then copied in whole rows of numbers.
+        # Channels last, as in a run, so that windows are copied in whole rows of numbers.
         tokens = _rolled(filled.movedim(1, -1), (-down, -across))
         windows = partitioned(tokens.movedim(-1, 1), self.window)
         queries, keys, values = self.split(windows.flatten(3, 4))
@@ -138,17 +137,17 @@ class WindowAttention(Heads):
         return rolled.movedim(-1, 1)[..., :height, :width]
 
     def shifts(self, filled: Tensor) -> tuple[int, int]:
-        """Shifts of the rows and the columns of a map that is filled up to windows."""
+        """Shifts of the rows and columns of a map that is padded to whole windows."""
         down, across = (self.sides.shift * (side > self.window) for side in filled.shape[-2:])
         return down, across
 
     def masked(self, scores: Tensor, shifts: tuple[int, int]) -> Tensor:
-        """Scores (N, down, across, h, w^2, w^2) without pairs from opposite borders of the map.
+        """Mask pairs from opposite borders of the map in *scores* (N, down, across, h, w^2, w^2).
 
-        They are changed in place.
+        The scores are changed in place.
         """
         down, across = shifts
-        # Only windows that the roll has filled from both borders have such pairs. In place, for a
+        # Only windows that the roll fills from both borders have such pairs. In place, because a
         # copy of all scores takes longer than their softmax.
         if down:
             scores[:, -1:].masked_fill_(self.is_apart((down, 0)).to(scores.device), -torch.inf)
@@ -157,10 +156,10 @@ class WindowAttention(Heads):
         return scores
 
     def parts(self, shifts: tuple[int, int]) -> Tensor:
-        """The part of a window in which each of its pixels lies, (w^2,), after a roll by *shifts*.
+        """The part of a window, (w^2,), that contains each of its pixels after a roll by *shifts*.
 
-        Parts are numbered 0 to 3: the pixels that stayed in their place, those that came round from
-        the first rows, from the first columns, and from both.
+        Parts are numbered 0 to 3: pixels that stayed in place, and pixels that came around from the
+        first rows, from the first columns, and from both.
         """
         rows, columns = torch.arange(self.window)[:, None], torch.arange(self.window)
         down, across = shifts
@@ -174,11 +173,11 @@ class WindowAttention(Heads):
         return parts[:, None] != parts
 
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
-        """The weights of the keys of its window for the pixel *query*, a row and a column.
+        """The weights of the keys of its window for the pixel *query* (row, column).
 
-        Places are those on the map before a roll; those beyond the map are the zeros around it.
-        Regions are the parts of a shifted window; a query attends only to its own part. *x* is (1,
-        C, H, W).
+        Places are on the map before a roll; places outside the map are the zeros around it. Regions
+        are the parts of a shifted window; a query attends only to its own part. *x* is (1, C, H,
+        W).
 
         Raises
         ------
@@ -193,7 +192,7 @@ class WindowAttention(Heads):
         return QueryWeights(weights, tokens.at[1], tokens.regions)
 
     def around(self, x: Tensor, query: Sequence[int]) -> WindowTokens:
-        """The queries and keys of the window in which the pixel *query* lies; *x* is (1, C, H, W).
+        """The queries and keys of the window that contains the pixel *query*; *x* is (1, C, H, W).
 
         Raises
         ------
@@ -225,20 +224,20 @@ class WindowAttention(Heads):
 
 
 def check_window(window: int) -> None:
-    """Refuse a side of a window that is not a positive integer. Raises `ModelError`."""
+    """Refuse a window whose side is not a positive integer. Raises `ModelError`."""
     if type(window) is not int or window < 1:
         raise ModelError(f"Expected a window of 1 pixel or more, got {window!r}. Choose 8.")
 
 
 def filled_up(x: Tensor, side: int) -> Tensor:
-    """(N, C, H, W) with zeros at the end of H and W, up to multiples of *side*."""
+    """*x* (N, C, H, W), padded with zeros at the end of H and W to multiples of *side*."""
     height, width = x.shape[-2:]
     down, across = -height % side, -width % side
     return F.pad(x, (0, across, 0, down)) if down or across else x
 
 
 def _rolled(x: Tensor, shifts: tuple[int, int]) -> Tensor:
-    """(N, H, W, C), rolled along H and W; without a copy for 0."""
+    """*x* (N, H, W, C), rolled along H and W; not copied for shifts of 0."""
     return x.roll(shifts, (1, 2)) if any(shifts) else x
 
 
@@ -254,7 +253,7 @@ def united(windows: Tensor) -> Tensor:
 
 
 class ShiftedWindowAttention(WindowAttention):
-    """SW-MSA: window attention that is shifted, by default by half a window."""
+    """SW-MSA: shifted window attention, by default by half a window."""
 
     def __init__(
         self,
@@ -273,8 +272,8 @@ class ShiftedWindowAttention(WindowAttention):
 class RelativePositionBias(nn.Module):
     """The bias of all queries and keys of a window, `(heads, w^2, u^2)`.
 
-    Without a side of *keys*, keys are the queries' pixels and the table is Swin's; with one it is
-    HAT's.
+    Without *keys*, the side of a window of keys, the keys are the query pixels and the table is
+    Swin's; otherwise it is HAT's.
     """
 
     def __init__(self, heads: int, window: int, keys: int | None = None) -> None:
@@ -288,7 +287,7 @@ class RelativePositionBias(nn.Module):
         """(heads, w^2, u^2)."""
         is_swin = self.keys is None
         index = swin_index(self.window) if is_swin else hat_index(self.window, self.keys)
-        # Made again each time: a tensor made in inference mode could not be used in training.
+        # Created each time: a tensor from inference mode could not be used in training.
         rows = torch.from_numpy(index).to(self.table.device)
         return self.table[rows].permute(2, 0, 1)
 
@@ -297,7 +296,7 @@ class RelativePositionBias(nn.Module):
 def swin_index(window: int) -> NDArray[np.int64]:
     """The row of Swin's table for each query and key, (w^2, w^2).
 
-    The offset leads from the key to the query, (dy, dx) each from -(w - 1) to w - 1, and its row
+    The offset (dy, dx) goes from the key to the query, each from -(w - 1) to w - 1. Its row is
     (dy + w - 1) (2 w - 1) + dx + w - 1.
     """
     down, across = _offsets(window, window)
@@ -309,9 +308,9 @@ def swin_index(window: int) -> NDArray[np.int64]:
 def hat_index(window: int, keys: int) -> NDArray[np.int64]:
     """The row of HAT's table for each query and key, (w^2, u^2).
 
-    The offset leads from the query to the key, both counted from the corner of their own window,
-    plus w - u + 1. In the published code it may be negative, and Python then counts the rows of the
-    table from its end; each offset still has a separate row.
+    The offset goes from the query to the key, each counted from the corner of its own window, plus
+    w - u + 1. In the published code it may be negative, and Python then counts rows from the end of
+    the table; every offset still has a separate row.
     """
     down, across = _offsets(window, keys)
     side = window + keys - 1
@@ -320,7 +319,7 @@ def hat_index(window: int, keys: int) -> NDArray[np.int64]:
 
 
 def _offsets(window: int, keys: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and columns from each query to each key, (w^2, u^2) each, corners counting as equal."""
+    """Rows and columns from each query to each key, (w^2, u^2) each, with corners aligned."""
     query_row, query_column = np.divmod(np.arange(window**2), window)
     key_row, key_column = np.divmod(np.arange(keys**2), keys)
     return key_row - query_row[:, None], key_column - query_column[:, None]
