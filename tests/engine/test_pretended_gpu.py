@@ -370,9 +370,15 @@ def test_every_network_runs_on_every_gpu_and_through_every_memory(
     assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("place", ["device", "memory"])
-@pytest.mark.parametrize("precision", ["bfloat16", "float16", "float64"])
-@pytest.mark.parametrize("kind", ["LayerNorm before S-MSA", "camera"])
+@pytest.mark.parametrize(
+    ("kind", "precision", "place"),
+    [
+        pytest.param(kind, name, place, marks=[] if (at + to) % 2 else pytest.mark.slow)
+        for kind, at in (("LayerNorm before S-MSA", 0), ("camera", 1))
+        for name in ("bfloat16", "float16", "float64")
+        for to, place in enumerate(PLACES[:2])
+    ],
+)
 def test_every_precision_of_cuda(kind: str, precision: str, place: Place, pretend: Any) -> None:
     is_narrow = precision != "float64"
     own = network(kind, torch.float32 if is_narrow else torch.float64)

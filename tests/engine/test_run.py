@@ -103,7 +103,7 @@ def check_exact(case: Case) -> None:
         assert_exact(stream(network, photo, plan=plan), whole(network, photo))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(CASES)
 def test_streamed_equals_whole_at_every_size_of_image_and_region_and_in_every_place(
     case: Case,

@@ -95,7 +95,7 @@ def check_survival(suffix: str, data: Array, order: list[int], step: int, text: 
 
 
 @pytest.mark.parametrize("suffix", [".hdr", ".tif", ".npz", ".zarr"])
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @any_cube
 def test_any_type_shape_stride_and_text_survives(
     suffix: str, data: Array, order: list[int], step: int, text: str

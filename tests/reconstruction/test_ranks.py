@@ -76,8 +76,15 @@ class Threads:
         return found
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("model", ["mstpp-srgb", "mstpp-hybrid"])
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        ("mstpp-srgb", 3),
+        ("mstpp-hybrid", 2),
+        pytest.param("mstpp-srgb", 2, marks=pytest.mark.slow),
+        pytest.param("mstpp-hybrid", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_strips_add_up_to_the_statistics_of_the_photo(
     photo: np.ndarray[Any, Any], model: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
