@@ -313,7 +313,17 @@ def test_names_of_variables_are_listed_whole(tmp_path: Path) -> None:
         read_cube(tmp_path / "a.h5")
     assert f"{names[0]} 4x6x7" in str(question.value)
     assert len(str(question.value)) < 300
-    assert list(question.value.choices) == names
+    assert question.value.choices == {name: f"{name}: 4 x 6 x 7" for name in names}
+
+
+@pytest.mark.usefixtures("apart")
+def test_both_axes_that_may_be_of_the_bands_are_described(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["cube"] = np.ones((4, 4, 6))
+    with pytest.raises(ChoiceNeeded) as question:
+        read_cube(tmp_path / "a.h5")
+    described = {-1: "last: 6 bands of 4 x 4", 0: "first: 4 bands of 4 x 6"}
+    assert (question.value.option, question.value.choices) == ("band_axis", described)
 
 
 @pytest.mark.parametrize("name", ["wavelength_um", "Band_Wavelengths_um", "CentralWavelengthsUm"])

@@ -21,7 +21,7 @@ from napari_mst.cube.georeference import (
     Georeference,
 )
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.formats.envi.georeference import read_from_envi
+from napari_mst.formats.envi.georeference import envi_fields, read_from_envi
 from napari_mst.photo.photo import Photo
 
 pytestmark = [
@@ -218,6 +218,17 @@ def test_a_system_that_is_not_known_leaves_the_transform_and_a_sentence(text: st
     assert text.split(",")[0] in doubt
 
 
+@pytest.mark.parametrize(("keys", "is_missed"), [(1, False), (2, True)])
+def test_envi_misses_a_system_only_where_keys_could_name_one(keys: int, is_missed: bool) -> None:
+    """One key says no more than what a pixel stands for; the code 32767 is one of a user."""
+    directory = (1, 1, 0, keys, *(1025, 0, 1, 1, 1024, 0, 1, 32767)[: 4 * keys])
+    fields, lost = envi_fields(Georeference((1, 0, 5, 0, -1, 7), directory))
+    assert fields["map info"].startswith("{Arbitrary, ")
+    assert any("coordinate system of the image has no definition" in each for each in lost) == (
+        is_missed
+    )
+
+
 def test_a_code_that_does_not_exist_is_said(tmp_path: Path) -> None:
     place = Georeference.of_code((1, 0, 5, 0, -1, 7), 29999, is_geographic=False)
     cube = SpectralCube(RGB, WAVELENGTHS, metadata={FIELD: place.to_json()})
@@ -226,6 +237,8 @@ def test_a_code_that_does_not_exist_is_said(tmp_path: Path) -> None:
     assert_on_earth(write_cube(tmp_path / "b.tif", again), None, Affine(1, 0, 5, 0, -1, 7))
     photo = Photo.read(tmp_path / "a.tif")
     assert any("EPSG:29999 is not known" in note for note in photo.assumptions)
+    with pytest.warns(UserWarning, match="EPSG:29999 has no definition here"):
+        write_cube(tmp_path / "a.hdr", cube)
 
 
 @pytest.mark.parametrize(

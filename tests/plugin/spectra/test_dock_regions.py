@@ -33,6 +33,11 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(desk: Desk) -> None:
     assert_allclose(desk.lines()[2].spectrum.values, data[:, 0, :6].mean(axis=1))
     cells.undo()
     assert desk.lines()[2].spectrum.origin.pixels == 5
+    with cells.block_history():  # while the button is down, napari only draws
+        cells.paint((0, 5), 4)
+        assert desk.lines()[2].spectrum.origin.pixels == 6
+    cells.paint((0, 6), 4, refresh=False)  # and now it draws later
+    assert desk.lines()[2].spectrum.origin.pixels == 7
     desk.choose("regions", "Mean only")
     assert desk.lines()[0].spectrum.lower is None
     desk.dock.table.selectRow(0)

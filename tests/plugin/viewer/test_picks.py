@@ -129,6 +129,9 @@ def test_points_are_read_on_any_cube_and_have_no_pixel_off_it(cube_viewer: Viewe
     points = picks_in(cube_viewer)
     points.data = [[-1, 1], [5, 2], [5, 30], [20, 3]]
     assert pixels_of(points, cube)[1].tolist() == [False, True, False, False]
+    # Between two pixels a point lies in the next one; -0.5 is the outer border of the first.
+    points.data = [[2.5, 3.5], [4.49, -0.5], [19.49, 29.49], [19.5, 29.5]]
+    assert pixels_of(points, cube)[0].tolist() == [[3, 4], [4, 0], [19, 29], [-1, -1]]
 
 
 def test_new_points_get_the_colour_that_is_used_least_and_a_name() -> None:
