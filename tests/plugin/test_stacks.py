@@ -1,5 +1,6 @@
 """All pages of a stack of photos: one layer of cubes, with a slider for the pages."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.plugin.in_viewer import active_in, cube_in, picks_in, picture_in
 from napari_mst.base.errors import Cancelled, OutOfMemory, SpectrumError
 from napari_mst.formats import read_cube
 from napari_mst.models import load_model
+from napari_mst.photo.photo import Rectangle
 from napari_mst.plugin.files import saving
 from napari_mst.plugin.jobs import workspace
 from napari_mst.plugin.jobs.task import Reports
@@ -87,6 +89,32 @@ def test_the_cube_of_one_page_names_it_and_the_slider_its_pages(as_pictures: Non
         assert layer.name.startswith("leaf, page 1 (fake)")
         assert (viewer.dims.axis_labels[0], viewer.dims.point[0]) == ("page", 1)
         source = LayerPhoto.of(photo, viewer.dims.point)
+
+
+@pytest.mark.parametrize("region", [None, (1, 5, 2, 8)], ids=["whole", "part"])
+def test_the_difference_from_the_photo_is_that_of_the_page_of_the_cube(
+    region: Rectangle | None,
+) -> None:
+    viewer = ViewerModel()
+    source = replace(order(viewer).source, region=region)
+    viewer.add_image(PAGES[0], rgb=True, name="of the same size")
+    reconstructor = Reconstructor(load_model(MODEL), **vars(OPTIONS))
+    page = PAGES[1] if region is None else PAGES[1][1:5, 2:8]
+    workspace_of(viewer).cube_ready.emit(reconstructor.reconstruct(page), source)
+    viewer.dims.set_point(0, 0)
+    model = SpectraModel(viewer)
+    model.attach()
+    model.maps.choose("photo-difference")
+    model.maps.run()
+    assert np.nanmax(viewer.layers[-1].data) < 1
+    # A photo that is gone gives way to the topmost one of this size.
+    viewer.layers.remove("leaf")
+    if region is None:
+        model.maps.run()
+        assert np.nanmax(viewer.layers[-1].data) > 1
+    else:
+        with pytest.raises(SpectrumError, match="open the photo"):
+            model.maps.run()
 
 
 def test_a_photo_with_room_for_bands_is_found_again_by_its_recording() -> None:

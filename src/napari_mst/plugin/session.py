@@ -28,6 +28,7 @@ from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import FIRST_BAND, Bands
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto, make_room_for_bands
 from napari_mst.plugin.viewer.layers import (
+    PHOTO_KEY,
     active_cube_layer,
     cube_at,
     cube_layer,
@@ -133,6 +134,7 @@ def _add(
     name = _cube_name(name, cube, photo)
     place = photo.placement_of(cube.shape[1:])
     data, arguments, _ = cube_layer(cube, name, place)
+    arguments["metadata"][PHOTO_KEY] = photo.reference()
     layer, page = photo.layer(), 0.0
     if layer is not None and photo.index:
         page = viewer.dims.point[-layer.ndim]

@@ -22,6 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
+from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.task import Latest, Start, Task, ignore
 from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.spectra.rows import weak
@@ -35,6 +36,7 @@ from napari_mst.plugin.viewer.layer_photos import (
 )
 from napari_mst.plugin.viewer.layers import (
     MAP_KEY,
+    PHOTO_KEY,
     UNIT_KEY,
     active_cube_layer,
     cube_at,
@@ -88,7 +90,7 @@ def make_map(
     """
     # Photos are read here, on the thread of the job.
     read = {
-        name: thing.read() if isinstance(thing, LayerPhoto) else thing
+        name: _read(thing) if isinstance(thing, LayerPhoto) else thing
         for name, thing in asked.items()
     }
     made = kind.make(cube, **read, progress=progress)
@@ -97,6 +99,11 @@ def make_map(
     else:
         layers = [_layer(made, title, pixels, on) for title, pixels in made.planes]
     return layers[::-1], made.note
+
+
+def _read(photo: LayerPhoto) -> Photo:
+    whole = photo.read()
+    return whole if photo.region is None else whole.cropped(photo.region)
 
 
 def _layer(made: Map, title: str, pixels: Array, on: CubeLayer) -> LayerTuple:
@@ -334,11 +341,18 @@ class MapMaker:
         return asked
 
     def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
-        """Return the topmost photo of the size of *cube*; None if there is none."""
+        """Return the photo that *cube* was made from, else the topmost of its size.
+
+        None if there is none.
+        """
         viewer = self._model.viewer
         # An image made from the photo or the cube cannot serve as their photo.
-        taken = (photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo))
-        photos = (LayerPhoto.of(photo, viewer.dims.point) for photo in taken)
+        taken = [photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo)]
+        photos = [LayerPhoto.of(photo, viewer.dims.point) for photo in taken]
+        own = getattr(self.source, "metadata", {}).get(PHOTO_KEY, ignore)()
+        # The slider may show another page by now, and another photo may have the same size.
+        if own is not None and own.layer() in taken:
+            photos.insert(0, own)
         return next((photo for photo in photos if photo.shape == cube.shape[1:]), None)
 
     def _spectra(self) -> list[Spectrum] | None:
