@@ -31,9 +31,9 @@ from napari_mst.references.intervals import intervals_in_files
 
 KINDS = (
     *("float32", "bfloat16", "float64", "ensemble", "region", "preview", "file", "colours"),
-    *("intervals", "lazy", "clip", "steady"),
+    *("intervals", "lazy", "lazy-zarr", "clip", "steady"),
 )
-SAVED = ("intervals", "lazy", "clip", "steady")
+SAVED = ("intervals", "lazy", "lazy-zarr", "clip", "steady")
 """Kinds of which files are written as well."""
 BUDGET = 250_000_000
 """Bytes that cubes may take which are computed where they are read."""
@@ -105,7 +105,7 @@ def measure(model: str, kind: str, height: int, width: int, threads: int) -> tup
     planned = shapes.get(kind, large.shape)
     run(photo(64, 64))
     plan = reconstructor.plan(*planned, ensemble=kind == "ensemble")
-    if kind in ("lazy", "steady"):
+    if kind in ("lazy", "lazy-zarr", "steady"):
         plan = replace(plan, memory=BUDGET)
         reconstructor = Reconstructor(
             reconstructor.model, "cpu", memory=BUDGET, correct_colour=False
@@ -145,8 +145,9 @@ def run_of(kind: str, reconstructor: Reconstructor) -> Callable[[Photo], object]
                 clip = reconstruct_clip(lambda: iter(frames), reconstructor, is_steady=steady)
                 write_clip(Path(folder, "clip.zarr"), clip)
                 return
-            if kind == "lazy":
-                write_cube(Path(folder, "cube.hdr"), reconstructor.reconstruct_lazy(photo))
+            if kind in ("lazy", "lazy-zarr"):
+                path = Path(folder, "cube.hdr" if kind == "lazy" else "cube.zarr")
+                write_cube(path, reconstructor.reconstruct_lazy(photo))
                 return
             cube = reconstructor.reconstruct(photo)
             for name, each in zip(

@@ -20,11 +20,12 @@ from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.base import atomic_save
 from napari_mst.base.errors import CubeFileError, OutOfMemory, SaveError
+from napari_mst.base.progress import Progress
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.formats import check_target, find_format, numbers, read_cube, write_cube
 from napari_mst.formats.cube_record import CHANGED
-from napari_mst.formats.zarr import reading
+from napari_mst.formats.zarr import reading, writing
 
 DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)
 WAVELENGTHS = np.linspace(400.0, 700.0, 31)
@@ -257,6 +258,41 @@ BOMBS: dict[str, Any] = {
     "zlib": numcodecs.Zlib(),
     "zstd": numcodecs.Zstd(),
 }
+
+
+def test_bands_that_are_computed_together_are_never_in_memory_as_a_row_of_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbers, "STRIP_BYTES", 2**20)
+    data = np.random.default_rng(0).random((31, 200, 1030), np.float32)
+    computed = list[tuple[int, int]]()
+
+    def read(bands: range, rows: range, columns: range) -> Any:
+        computed.append((rows.start, columns.start))
+        return data[:, rows.start : rows.stop, columns.start : columns.stop].copy()
+
+    cube = SpectralCube(Lazy("a", data.shape, np.float32, read, (31, 64, 64)), WAVELENGTHS)
+    tracemalloc.start()
+    try:
+        path = write_cube(tmp_path / "a.zarr", cube)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < data.nbytes // 4
+    assert len(set(computed)) == len(computed) == 17
+    assert_array_equal(read_cube(path).data, data)
+
+
+def test_as_many_chunks_are_written_at_a_time_as_there_are_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "threads_of_cpu", lambda: 3)
+    before = judge.config.get("async.concurrency")
+    seen = set[int]()
+    progress = Progress(lambda _: seen.add(judge.config.get("async.concurrency")))
+    write_cube(tmp_path / "a.zarr", SMALL, progress=progress)
+    assert 3 in seen
+    assert judge.config.get("async.concurrency") == before
 
 
 @pytest.mark.parametrize("codec", BOMBS.values(), ids=BOMBS)

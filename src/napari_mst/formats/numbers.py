@@ -131,7 +131,7 @@ def write_blocks(
     crcs = [0] * bands
     for first, top in product(range(0, bands, planes), range(0, height, rows)):
         place = slice(first, first + planes), slice(top, top + rows)
-        block = np.ascontiguousarray(data[place], dtype)
+        block = _block(data, place, dtype)
         for band, plane in enumerate(block, first):
             crcs[band] = crc32(plane, crcs[band])
         put(place, block)
@@ -143,6 +143,25 @@ def write_blocks(
         # CRC(A, B) is CRC(A, zeros) xor CRC(zeros) xor CRC(B), with as many zeros as B has bytes.
         total = _crc_of_zeros(size, total) ^ zeros ^ crc
     return f"{total:08x}"
+
+
+def _block(data: Numbers, place: tuple[slice, slice], dtype: DType) -> Array:
+    """The bands and rows of *data* at *place*, as *dtype*.
+
+    Bands that can only be read together make blocks as large as a row of chunks. Those are read
+    some columns at a time into a temporary file, whose memory the system can take back.
+    """
+    bands, rows = (len(range(size)[cut]) for size, cut in zip(data.shape, place, strict=False))
+    column_bytes = bands * rows * dtype.itemsize
+    together, _, least = data.sides if isinstance(data, Lazy) else (1, 1, 1)
+    if together == 1 or column_bytes * data.shape[2] <= 2 * STRIP_BYTES:
+        return np.ascontiguousarray(data[place], dtype)
+    block = mapped((bands, rows, data.shape[2]), dtype)
+    columns = least * max(1, STRIP_BYTES // (2 * column_bytes * least))
+    for left in range(0, data.shape[2], columns):
+        across = slice(left, left + columns)
+        block[:, :, across] = data[(*place, across)]
+    return block
 
 
 def _crc_of_zeros(count: int, crc: int = 0) -> int:

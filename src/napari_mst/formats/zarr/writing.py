@@ -19,6 +19,7 @@ from napari_mst.base.errors import SaveError
 from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
+from napari_mst.engine.device import threads_of_cpu
 from napari_mst.formats.cube_record import OWN, Description, record_of, seal_of
 from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
@@ -172,13 +173,14 @@ def _write_half(group: Any, number: int, progress: Progress) -> None:
     before = group[f"{number - 1}"]
     bands, height, width = before.shape
     half = _level(group, f"{number}", (bands, -(-height // 2), -(-width // 2)), before.dtype)
-    _, side, _ = half.chunks
-    for band, top in product(range(bands), range(0, half.shape[1], side)):
-        rows = before[band, 2 * top : 2 * (top + side)]
+    tops, lefts = map(range, (0, 0), half.shape[1:], half.chunks[1:])
+    for band, top, left in product(range(bands), tops, lefts):
+        bottom, right = top + tops.step, left + lefts.step
+        pixels = before[band, 2 * top : 2 * bottom, 2 * left : 2 * right]
         # The last row or column may have no partner.
-        pairs = np.pad(rows, [(0, length % 2) for length in rows.shape], "edge")
+        pairs = np.pad(pixels, [(0, length % 2) for length in pixels.shape], "edge")
         means = pairs.reshape(len(pairs) // 2, 2, -1, 2).mean((1, 3), np.float64)
-        half[band, top : top + side] = means.astype(before.dtype)
+        half[band, top:bottom, left:right] = means.astype(before.dtype)
         progress.reach((band + 1) / bands)
 
 
@@ -208,17 +210,22 @@ def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
 
 @contextmanager
 def _chunks_settled() -> Iterator[None]:
-    """After an error, wait until zarr has finished the chunks that it started to write."""
+    """Write as many chunks at a time as there are threads, each of which keeps some megabytes.
+
+    After an error, wait until zarr has finished the chunks that it started to write.
+    """
     import asyncio
 
+    import zarr
     from zarr.core.sync import sync
 
     async def others() -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    try:
-        yield
-    except BaseException:
-        sync(others())
-        raise
+    with zarr.config.set({"async.concurrency": threads_of_cpu()}):
+        try:
+            yield
+        except BaseException:
+            sync(others())
+            raise
