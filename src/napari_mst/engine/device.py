@@ -1,6 +1,5 @@
 """Devices: which one computes, why, and in which precisions."""
 
-import os
 import platform
 import re
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_mst.base.errors import DeviceError
+from napari_mst.base.threads import threads_of_cpu, torch_if_imported
 
 PRECISIONS = ("float32", "bfloat16", "float16", "float64")
 """The types of numbers by their names in torch, the default first."""
@@ -35,33 +35,6 @@ CPU = Device("cpu")
 def name_of(dtype: Any) -> str:
     """The name of a type of numbers, of NumPy or torch: "float32"."""
     return str(dtype).removeprefix("torch.")
-
-
-def torch_if_imported() -> Any:
-    """The module torch if it has been imported; else None."""
-    return sys.modules.get("torch")
-
-
-def threads_of_cpu() -> int:
-    """Number of threads of a run on a CPU: the number that torch uses, or would use."""
-    torch = torch_if_imported()
-    if torch is not None:
-        return int(torch.get_num_threads())
-    asked_for = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    if asked_for.isdigit() and int(asked_for):
-        return int(asked_for)
-    import psutil
-
-    affinity = getattr(os, "sched_getaffinity", None)
-    allowed = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    return min(psutil.cpu_count(logical=False) or allowed, allowed)
-
-
-def set_threads(count: int) -> None:
-    """Have torch, if it is there, use *count* threads in each operation."""
-    torch = torch_if_imported()
-    if torch is not None:
-        torch.set_num_threads(count)
 
 
 def may_have_gpu() -> bool:
@@ -140,7 +113,7 @@ class DeviceChoice:
             have = ", ".join(self.precisions)
             raise DeviceError(
                 f"Expected a precision of {self.name} ({have}), got {precision!r}. "
-                "Take one of these."
+                "Take one of these: it gains nothing from another."
             )
 
 

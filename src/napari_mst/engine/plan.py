@@ -19,7 +19,8 @@ import numpy as np
 
 from napari_mst.base.errors import OutOfMemory
 from napari_mst.base.memory import free_host_memory
-from napari_mst.engine.device import CPU, has_amx, name_of, threads_of_cpu
+from napari_mst.base.threads import threads_of_cpu
+from napari_mst.engine.device import CPU, has_amx, name_of
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import array_type
 from napari_mst.engine.pages import HAS_PAGES

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from napari_mst.base.memory import keep_blocks
 from napari_mst.base.progress import Progress
-from napari_mst.engine.device import set_threads, threads_of_cpu, torch_if_imported
+from napari_mst.base.threads import set_threads, threads_of_cpu, torch_if_imported
 from napari_mst.engine.fast_paths import native
 from napari_mst.engine.plan import STREAMS
 from napari_mst.engine.windows import Window

@@ -14,9 +14,9 @@ import numpy as np
 from napari_mst.base.arrays import Array, Doubles, Floats, Singles, doubles
 from napari_mst.base.errors import CubeError
 from napari_mst.base.progress import Progress, ProgressLike, as_progress
+from napari_mst.base.threads import threads_of_cpu
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import mapped
-from napari_mst.engine.device import threads_of_cpu
 from napari_mst.reconstruction import model_intervals as of_models
 from napari_mst.reconstruction.colour_fidelity.code_cells import each_block
 from napari_mst.reconstruction.model_intervals import instrument_error

@@ -12,7 +12,8 @@ import threading
 from importlib.util import find_spec
 from typing import Any
 
-from napari_mst.engine.device import name_of, torch_if_imported
+from napari_mst.base.threads import torch_if_imported
+from napari_mst.engine.device import name_of
 from napari_mst.engine.kernels import fault_of, kept
 
 logger = logging.getLogger("napari_mst")

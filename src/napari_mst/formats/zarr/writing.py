@@ -17,9 +17,9 @@ import numpy as np
 from napari_mst.base.arrays import Array, Doubles, DType, even_step
 from napari_mst.base.errors import SaveError
 from napari_mst.base.progress import NO_PROGRESS, Progress
+from napari_mst.base.threads import threads_of_cpu
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
-from napari_mst.engine.device import threads_of_cpu
 from napari_mst.formats.cube_record import OWN, Description, record_of, seal_of
 from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
