@@ -319,7 +319,7 @@ class AttentionDock(Dock):
     def _show_photos(self) -> None:
         self.rows.show_photos(photo_layers(self.viewer))
         self.what_if.show_photos(self.viewer)
-        self._show_state(self.workspace.state)
+        self._show_state()
         self.probe.begin()
 
     def _on_photo(self) -> None:
@@ -327,7 +327,7 @@ class AttentionDock(Dock):
         self.model.forget_photo()
         self._choose_kind()
 
-    def _show_runs(self, _: object = None) -> None:
+    def _show_runs(self) -> None:
         head = self.model.head
         with QSignalBlocker(self.runs):
             self.runs.clear()
@@ -354,7 +354,7 @@ class AttentionDock(Dock):
             self.schematic.choose(head.recording.record, (head.block, head.head), self.model.shares)
             self.what_if.show_photos(self.viewer)
             self._draw_channels()
-        self._show_state(self.workspace.state)
+        self._show_state()
 
     def _draw_channels(self) -> None:
         """Draw the matrices and the steps, for the chosen channels."""
@@ -376,9 +376,9 @@ class AttentionDock(Dock):
             # The page Pixel has its own sentence.
             self._say("")
 
-    def _show_state(self, state: JobState) -> None:
+    def _show_state(self) -> None:
         """Show the progress of the job, and enable the buttons that can be used now."""
-        head = self.model.head
+        head, state = self.model.head, self.workspace.state
         has_run = head is not None
         has_matrices = head is not None and head.matrices is not None
         self.maps.enable(state.is_idle, has_matrices)

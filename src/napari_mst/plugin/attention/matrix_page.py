@@ -138,9 +138,9 @@ class Pictures(ThemedPlot):
         self._alone = number
         self.draw(self._every)
 
-    def set_theme(self, theme: Theme, background: str = "") -> None:
+    def set_theme(self, theme: Theme) -> None:
         """See `ThemedPlot`."""
-        super().set_theme(theme, background)
+        super().set_theme(theme)
         self.draw(self._every)
 
     def _make_room(self, count: int) -> None:

@@ -117,7 +117,7 @@ class PictureBar(QFrame, OfViewer):
     def _layer(self) -> Image | None:
         return active_cube_layer(self.viewer)
 
-    def refresh(self, _: object = None) -> None:
+    def refresh(self) -> None:
         """Show the present state."""
         viewer, layer = self.viewer, self._layer
         self.setVisible(layer is not None)

@@ -90,13 +90,13 @@ class SideBySideView(ViewerHelper):
             self.viewer.canvas.grid.enabled = False
             self.viewer.reset_view()
 
-    def _on_enabled(self, _: Any) -> None:
+    def _on_enabled(self) -> None:
         """Restore the settings of the grid, whatever switched it off."""
         if self.is_open and not self.viewer.canvas.grid.enabled:
             self._upper = None
             self.viewer.canvas.grid.update(self._before)
 
-    def _arrange(self, _: Any = None) -> None:
+    def _arrange(self) -> None:
         """Split the layers into two groups, however many there are now."""
         if self._upper is None:
             return

@@ -284,7 +284,7 @@ class Composer(ViewerHelper):
             elif event.type == "name" and picture.name.endswith(ENDING):
                 picture.name = f"{layer.name}{ENDING}"
 
-    def _note_slider(self, _: object = None) -> None:
+    def _note_slider(self) -> None:
         """Remember the position of the slider, and the number of layers."""
         self._point, self._count = self.viewer.dims.point, len(self.viewer.layers)
 

@@ -137,10 +137,10 @@ class SpectraPlot(ThemedPlot):
 
     # ------------------------------------------------------------ look
 
-    def set_theme(self, theme: Theme, background: str = "") -> None:
+    def set_theme(self, theme: Theme) -> None:
         """See `ThemedPlot`."""
-        super().set_theme(theme, background)
-        background = background or theme.background.as_hex()
+        super().set_theme(theme)
+        background = theme.background.as_hex()
         text, strong = theme.text.as_hex(), theme.icon.as_hex()
         self.live.ink = text
         self.band.setPen(strong, width=1.5)

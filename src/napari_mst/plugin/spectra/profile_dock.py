@@ -66,9 +66,9 @@ class ProfilePlot(ThemedPlot):
         self.below.addItem(self.band, ignoreBounds=True)
         self.scene().sigMouseClicked.connect(self._on_clicked)
 
-    def set_theme(self, theme: Theme, background: str = "") -> None:
+    def set_theme(self, theme: Theme) -> None:
         """See `ThemedPlot`."""
-        super().set_theme(theme, background)
+        super().set_theme(theme)
         self.curve.setPen(pg.mkPen(theme.highlight.as_hex(), width=2))
         self.band.setPen(pg.mkPen("white", width=1, style=Qt.PenStyle.DashLine))
 

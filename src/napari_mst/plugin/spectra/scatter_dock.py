@@ -107,9 +107,9 @@ class ScatterPlot(ThemedPlot):
         self.view.drawn.connect(self.drawn)
         self.scene().sigMouseClicked.connect(self._on_clicked)
 
-    def set_theme(self, theme: Theme, background: str = "") -> None:
+    def set_theme(self, theme: Theme) -> None:
         """See `ThemedPlot`."""
-        super().set_theme(theme, background)
+        super().set_theme(theme)
         self._drawn = ()
         self.spot.setPen(pg.mkPen(theme.icon.as_hex(), width=2))
         self.view.outline.setPen(pg.mkPen(theme.text.as_hex(), width=1.5))
@@ -141,7 +141,7 @@ class ScatterPlot(ThemedPlot):
 
     def show_spot(self, place: tuple[float, float] | None) -> None:
         """Mark the pixel under the mouse, or none."""
-        self.spot.setData([] if place is None else [place[0]], [] if place is None else [place[1]])
+        self.spot.setData(pos=[] if place is None else [place])
 
     def _on_clicked(self, event: Any) -> None:
         if event.double():

@@ -36,10 +36,10 @@ class ThemedPlot(pg.GraphicsLayoutWidget):
         self._theme = get_theme("dark")
         set_lowest(self, lowest)
 
-    def set_theme(self, theme: Theme, background: str = "") -> None:
-        """Take on the colours of a napari theme, perhaps on another *background*."""
+    def set_theme(self, theme: Theme) -> None:
+        """Take on the colours of a napari theme."""
         self._theme = theme
-        self.setBackground(background or theme.background.as_hex())
+        self.setBackground(theme.background.as_hex())
         for axis in self.axes:
             axis.setPen(theme.secondary.as_hex())
             axis.setTextPen(theme.text.as_hex())
@@ -47,8 +47,9 @@ class ThemedPlot(pg.GraphicsLayoutWidget):
     @contextmanager
     def as_printed(self) -> Iterator[None]:
         """Show the plot dark on white, whatever its theme."""
-        theme = self._theme
-        self.set_theme(get_theme("light"), "white")
+        theme, light = self._theme, get_theme("light")
+        light.background = "white"
+        self.set_theme(light)
         try:
             yield
         finally:
