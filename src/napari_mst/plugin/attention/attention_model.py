@@ -131,7 +131,7 @@ class AttentionModel:
         workspace.forgotten.connect(lambda: self.forget(workspace.recordings))
 
     def choose_run(self, recording: Recording) -> None:
-        """Choose *recording*: the same head as before, else the one with the least even weights."""
+        """Choose *recording*, at the same head as before, or else at the least even head."""
         shapes = recording.record.shapes
         head = RecordedHead(recording, *least_even(recording.record))
         if self.head is not None:

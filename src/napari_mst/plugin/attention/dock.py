@@ -323,7 +323,7 @@ class AttentionDock(Dock):
         self.probe.begin()
 
     def _on_photo(self) -> None:
-        """Release the prepared photo, and probe the one that is chosen now."""
+        """Release the prepared photo, and probe the newly chosen photo."""
         self.model.forget_photo()
         self._choose_kind()
 

@@ -67,7 +67,7 @@ class StepModel(QAbstractTableModel):
         orientation: Qt.Orientation,
         role: int = Qt.ItemDataRole.DisplayRole,
     ) -> Any:
-        """Qt asks for this: the pixel of a row or column, else its number."""
+        """Qt asks for this: the pixel of a row or column, or its number if it is not a pixel."""
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         is_column = orientation == Qt.Orientation.Horizontal

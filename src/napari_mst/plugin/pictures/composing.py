@@ -1,7 +1,7 @@
 """Makes the picture of every cube in a viewer, and keeps it up to date.
 
-One object listens to the list of layers, whoever adds a cube: a run, a reader, a sample, or another
-plugin. Small cubes are painted at once, large ones on another thread.
+One object listens to the list of layers, so a cube may come from a run, a reader, a sample, or
+another plugin. Small cubes are painted at once, large ones on another thread.
 """
 
 import weakref
@@ -44,7 +44,7 @@ from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices, report
 
 AT_ONCE = 2**21
-"""Most numbers of a cube in memory whose picture is painted at once, in about 20 ms."""
+"""Cubes in memory of up to this many numbers are painted at once, in about 20 ms."""
 LIVE_PIXELS = 2**18
 """Approximate number of pixels that are painted while a colour is dragged."""
 

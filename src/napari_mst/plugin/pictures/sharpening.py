@@ -87,7 +87,7 @@ class Sharpener(ViewerHelper):
 
 
 def _source_of(layer: Any) -> Source | None:
-    """Return the finest level of *layer*, of which parts may be missing, without its colours."""
+    """Return the data of *layer*, at its finest level, if parts of them may be missing."""
     if not isinstance(layer, Image):
         return None
     data = layer.data[0] if layer.multiscale else layer.data

@@ -106,7 +106,7 @@ class ReferenceMenu:
         menu.entry("From a file ...", self._mark_from_file, FILE, lacks=no_cube)
         menu.entry("From the clipboard", self._mark_from_clipboard, PASTE, lacks=lacks)
         for layer in self._model.viewer.layers:
-            # Any cube but the one to refine may hold the true spectra of the picks.
+            # Any cube except the cube to refine may hold the true spectra of the picks.
             cube = cube_of(layer)
             if cube is not None and not references.is_ours(layer):
                 mark = partial(references.mark, self._picks(), layer)

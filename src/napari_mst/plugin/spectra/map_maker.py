@@ -52,7 +52,7 @@ MISSING = {
     "reference": "Choose a reference first: Compare, on the page Spectra.",
     "photo": "First open the photo that the cube was made from.",
 }
-"""What to do if a map lacks something, by the name of its argument."""
+"""Advice for a map that lacks something, by the name of its argument."""
 NO_CUBE = "There is no cube to make a map of. Select the layer of one."
 LABELS_OPACITY = 0.6
 """The image stays visible below labels."""

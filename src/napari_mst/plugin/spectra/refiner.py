@@ -52,7 +52,7 @@ RELATIVE_WIDTH = "relative width"
 WIDTH = "Prediction interval width: "
 """Begins the name of the layer that shows the width of the interval."""
 
-_LEAST_WIDTH = 0.1  # of the contrast limits, else rounding would look like a difference
+_LEAST_WIDTH = 0.1  # of the contrast limits, so that rounding does not look like a difference
 
 
 class KnownLayers(ViewerHelper):
@@ -238,7 +238,7 @@ def refined(
 ) -> tuple[tuple[str, ...], SpectralCube]:
     """Return the doubts about *references*, and the cube refined to them.
 
-    A coarse preview, of as many pixels as can be refined at once, comes first. If no spectrum can
+    A coarse preview comes first, of as many pixels as take no noticeable time. If no spectrum can
     be used, the result is the cube of *ground* itself.
     """
     cube, parts = ground.cube, ground.parts
