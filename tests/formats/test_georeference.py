@@ -218,15 +218,25 @@ def test_a_system_that_is_not_known_leaves_the_transform_and_a_sentence(text: st
     assert text.split(",")[0] in doubt
 
 
-@pytest.mark.parametrize(("keys", "is_missed"), [(1, False), (2, True)])
-def test_envi_misses_a_system_only_where_keys_could_name_one(keys: int, is_missed: bool) -> None:
-    """One key says no more than what a pixel stands for; the code 32767 is one of a user."""
-    directory = (1, 1, 0, keys, *(1025, 0, 1, 1, 1024, 0, 1, 32767)[: 4 * keys])
-    fields, lost = envi_fields(Georeference((1, 0, 5, 0, -1, 7), directory))
+AREAS, OF_A_USER = (1025, 0, 1, 1), (1024, 0, 1, 32767)
+"""GeoTIFF keys: numbers stand for areas; the model of the coordinate system is one of a user."""
+
+
+@pytest.mark.parametrize(
+    ("keys", "missed"),
+    [
+        (AREAS, []),
+        (AREAS + OF_A_USER, ["The coordinate system of the image"]),
+        ((3072, 0, 1, 29999), ["EPSG:29999"]),
+    ],
+)
+def test_envi_misses_a_system_only_where_keys_name_one(
+    keys: tuple[int, ...], missed: list[str]
+) -> None:
+    place = Georeference((1, 0, 5, 0, -1, 7), (1, 1, 0, len(keys) // 4, *keys))
+    fields, lost = envi_fields(place)
     assert fields["map info"].startswith("{Arbitrary, ")
-    assert any("coordinate system of the image has no definition" in each for each in lost) == (
-        is_missed
-    )
+    assert [each.partition(" has no definition")[0] for each in lost] == missed
 
 
 def test_a_code_that_does_not_exist_is_said(tmp_path: Path) -> None:
