@@ -55,6 +55,12 @@ def singles(numbers: ArrayLike) -> Singles:
     return np.asarray(numbers, dtype=np.float32)
 
 
+def is_monotonic(values: Doubles) -> bool:
+    """True if *values* rise, or fall, from each to the next."""
+    steps = np.diff(values)
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
 def even_step(places: Doubles, most: float) -> float:
     """The step of evenly spaced *places*; 0 if one lies more than *most* steps off an even axis."""
     if len(places) == 1:

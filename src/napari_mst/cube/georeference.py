@@ -114,6 +114,11 @@ class Georeference:
             return None
 
     @classmethod
+    def of_metadata(cls, metadata: Mapping[str, Any]) -> "Georeference | None":
+        """The georeference in the *metadata* of a cube; None without one."""
+        return cls.from_json(str(metadata.get(FIELD)))
+
+    @classmethod
     def of_code(cls, transform: Transform | None, code: int, *, is_geographic: bool) -> Self:
         """A georeference in the coordinate system with the EPSG *code*."""
         model = _IS_GEOGRAPHIC if is_geographic else _IS_PROJECTED

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_mst.base.arrays import Array, Doubles, doubles, even_step
+from napari_mst.base.arrays import Array, Doubles, doubles, even_step, is_monotonic
 from napari_mst.base.errors import CubeError, shown
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import COUNTS, FIELD, Georeference
@@ -108,7 +108,7 @@ def _places(cube: PlainCube) -> tuple[dict[str, Any], dict[str, Any]]:
     columns, rows = np.arange(width), np.arange(height)
     # Without units: rioxarray 0.19 fails on "1", CF's unit of numbers.
     x, y = ({"axis": axis, "long_name": count} for axis, count in zip("XY", COUNTS, strict=True))
-    place = Georeference.from_json(str(cube.metadata.get(FIELD)))
+    place = Georeference.of_metadata(cube.metadata)
     if place is None or place.transform is None or place.transform[1] or place.transform[3]:
         return {"x": (("x",), columns, x), "y": (("y",), -rows, y)}, {}
     a, _, c, _, e, f = place.transform
@@ -189,7 +189,7 @@ def with_texts(cube: Cube, texts: Mapping[Any, Any], place: Georeference | None 
         bands, rows, columns = shape
     if (bands, rows, columns) != shape:
         past = past.with_cut(f"{shape[0]} bands, {shape[1]} x {shape[2]} pixels")
-        before = Georeference.from_json(str(metadata.get(FIELD)))
+        before = Georeference.of_metadata(metadata)
         metadata = metadata_of_cut(metadata, (bands, rows, columns), shape)
         if place is not None and before is not None:
             # The coordinates do not name the system.
@@ -326,8 +326,7 @@ def _signal_axis(cube: PlainCube) -> dict[str, Any]:
     step = even_step(at, 1e-7)
     if step:
         return {**named, "size": size, "offset": float(at[0]), "scale": step}
-    steps = np.diff(at)
-    if not ((steps > 0).all() or (steps < 0).all()):
+    if not is_monotonic(at):
         raise CubeError(
             "Expected wavelengths that rise or fall from band to band, got others. "
             "Take a part of the bands, as by `cube.sel(wavelength=slice(400, 1000))`."

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from napari_mst.base.arrays import is_monotonic
 from napari_mst.base.errors import mismatch, shown
 from napari_mst.cube.curves import (
     AXIS,
@@ -204,9 +205,8 @@ def _is_axis(cells: Sequence[str]) -> bool:
     if not all(matches) or not matches:
         return False
     values = np.array([float(plain(match[2])) for match in matches if match])
-    steps = np.diff(values)
-    is_even = (steps > 0).all() or (steps < 0).all()
-    return bool(is_even) and (power_by_range(values) is not None or _unit_beside(texts[0]) != "")
+    has_unit = power_by_range(values) is not None or _unit_beside(texts[0]) != ""
+    return has_unit and is_monotonic(values)
 
 
 def _are_pairs(columns: Sequence[Sequence[str]]) -> bool:

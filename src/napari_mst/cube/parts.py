@@ -239,7 +239,7 @@ def checked_span(span: Span, length: int, name: str) -> slice:
 def cropped_metadata(metadata: Mapping[str, Any], top: int, left: int) -> dict[str, Any]:
     """*metadata* for the part of the image that begins at row *top* and column *left*."""
     kept = without(metadata, _OF_PIXELS)
-    place = Georeference.from_json(str(kept.get(FIELD)))
+    place = Georeference.of_metadata(kept)
     if place is not None:
         kept[FIELD] = place.cropped(top, left).to_json()
     return kept

@@ -109,7 +109,7 @@ def described_cube(
     if names and len(names) == len(data):
         fields["band names"] = tuple(names)
     place_doubts: list[str] = []
-    if place := Georeference.from_json(str(fields.get(FIELD))):
+    if place := Georeference.of_metadata(fields):
         place, place_doubts = place.checked()
         fields[FIELD] = place.to_json()
     doubts = (*description.warnings, *warnings, *complex_doubts, *axis_doubts, *place_doubts)

@@ -34,6 +34,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.parts import with_tuples
 from napari_mst.formats.array_files import (
     NO_ANSWERS,
+    SMALL_BYTES,
     Answers,
     StoredArray,
     band_axis_of,
@@ -62,8 +63,6 @@ from napari_mst.formats.numbers import (
 
 # Most members whose headers are read.
 _MOST_MEMBERS = 1000
-# Larger records are damaged: ours are far smaller.
-_TEXT_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -188,13 +187,12 @@ def _opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, Mapping[str, _Member]
     with complete(path.name, "NPZ file"):
         check_regular(path)
         with zipfile.ZipFile(path) as archive:
-            yield archive, _members(archive)
-
-
-def _members(archive: zipfile.ZipFile) -> Mapping[str, _Member]:
-    arrays = (info for info in archive.infolist() if info.filename.endswith(".npy"))
-    chosen = islice(arrays, _MOST_MEMBERS)
-    return {info.filename.removesuffix(".npy"): _member(archive, info) for info in chosen}
+            arrays = (info for info in archive.infolist() if info.filename.endswith(".npy"))
+            chosen = islice(arrays, _MOST_MEMBERS)
+            yield (
+                archive,
+                {info.filename.removesuffix(".npy"): _member(archive, info) for info in chosen},
+            )
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
@@ -249,7 +247,7 @@ def _mapped(path: Path, member: _Member) -> Array:
 
 
 def _record_text(path: Path, archive: zipfile.ZipFile, member: _Member) -> str:
-    if member.dtype.kind != "U" or member.shape or member.nbytes > _TEXT_BYTES:
+    if member.dtype.kind != "U" or member.shape or member.nbytes > SMALL_BYTES:
         raise mismatch(path.name, f"text in '{OWN}'", f"{member.dtype}", "Get the file again.")
     return str(_numbers(path, archive, member)[()])
 
@@ -301,7 +299,7 @@ def _text_after(path: Path, data: Any) -> str:
         with complete(path.name, "NPY file"):
             npy.read_magic(file)
             shape, _, dtype = npy.read_array_header_1_0(file)
-            if shape or dtype.kind != "U" or dtype.itemsize > _TEXT_BYTES:
+            if shape or dtype.kind != "U" or dtype.itemsize > SMALL_BYTES:
                 return ""
             text = str(np.frombuffer(file.read(dtype.itemsize), dtype)[0])
     return text if f'"{OWN}"' in text and '"seal"' in text else ""

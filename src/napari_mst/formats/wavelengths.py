@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from napari_mst.base.arrays import Doubles
+from napari_mst.base.arrays import Doubles, is_monotonic
 from napari_mst.base.errors import CubeError
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import (
@@ -61,8 +61,7 @@ def spectral_axis(
     values = np.array([scaled(text, power or 0) for text in texts])
     if not np.isfinite(values).all():
         return _indices(bands, "The file gives wavelengths that are not numbers; they are ignored.")
-    steps = np.diff(values)
-    if not ((steps > 0).all() or (steps < 0).all()):
+    if not is_monotonic(values):
         warnings.append(AxisDoubt("The wavelengths neither rise nor fall from band to band."))
     if power is not None:
         return values, NANOMETRES, warnings

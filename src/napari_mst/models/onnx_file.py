@@ -217,16 +217,17 @@ def _fault(proto: "ModelProto") -> str:
     if foreign := sorted(domains - set(_DOMAINS)):
         return f"standard operators only, got those of {shown(foreign[0], 40)}"
     attributes = [each for node in graph.node for each in node.attribute]
-    plain = {getattr(AttributeProto, name) for name in ("FLOAT", "INT", "STRING", "TENSOR")}
-    plain |= {getattr(AttributeProto, name) for name in ("FLOATS", "INTS", "STRINGS")}
+    names = "FLOAT INT STRING TENSOR FLOATS INTS STRINGS"
+    plain = {getattr(AttributeProto, name) for name in names.split()}
     if proto.functions or graph.sparse_initializer or {each.type for each in attributes} - plain:
         return "one plain graph, got loops, functions or sparse tensors"
     tensors = [*graph.initializer, *(each.t for each in attributes if each.HasField("t"))]
     if any(each.external_data or each.data_location != TensorProto.DEFAULT for each in tensors):
         return "all weights in the file, got some in another one"
-    if len(_inputs(proto)) != 1 or len(graph.output) != 1:
-        return f"one photo and one cube, got {len(_inputs(proto))} and {len(graph.output)} tensors"
-    if _inputs(proto)[0].type.tensor_type.elem_type != TensorProto.FLOAT:
+    inputs = _inputs(proto)
+    if len(inputs) != 1 or len(graph.output) != 1:
+        return f"one photo and one cube, got {len(inputs)} and {len(graph.output)} tensors"
+    if inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT:
         return "a photo of 32-bit floats, got another type"
     return ""
 

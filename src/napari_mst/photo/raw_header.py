@@ -213,15 +213,14 @@ def _check_page(page: "TiffPage", size: int) -> None:
 
 def _has_raw_page(file: BinaryIO) -> bool:
     try:
-        return any(_is_raw_page(page) for page in _pages(file))
+        return any(
+            page.photometric in (_CFA, _LINEAR_RAW) or _DNG_VERSION in page.tags
+            for page in _pages(file)
+        )
     except Exception:  # noqa: BLE001 (a damaged TIFF is refused where it is read)
         return False
     finally:
         file.seek(0)
-
-
-def _is_raw_page(page: "TiffPage") -> bool:
-    return page.photometric in (_CFA, _LINEAR_RAW) or _DNG_VERSION in page.tags
 
 
 def _pages(file: BinaryIO) -> Iterator["TiffPage"]:

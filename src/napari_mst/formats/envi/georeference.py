@@ -205,7 +205,7 @@ def in_envi(cube: SpectralCube) -> SpectralCube:
 
     The history of the cube lists the facts that these fields cannot hold (see `with_losses`).
     """
-    georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
+    georeference = Georeference.of_metadata(cube.metadata)
     if georeference is None:
         return cube
     fields, lost = envi_fields(georeference)

@@ -341,7 +341,7 @@ def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:
 
     The history of the cube lists the facts that the tags cannot hold (see `with_losses`).
     """
-    georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
+    georeference = Georeference.of_metadata(cube.metadata)
     if georeference is None:
         info = shown(cube.metadata.get(MAP_INFO, ""), 60)
         lost = [f"The place of '{info}' is not known; it is kept as text only."]
