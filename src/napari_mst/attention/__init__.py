@@ -1,8 +1,8 @@
-"""The attention of a network on a photo: its matrices, maps over the photo, and files of both.
+"""The attention of a network on a photo: its matrices, maps over the photo, and their files.
 
-Inside, `recorder` takes it while the network runs, `record` keeps it, `probe` and `overlays` make
-maps of it over the photo, `sensitivity` asks which pixels a spectrum depends on, and `explorer`
-brings all of this together for one photo.
+`recorder` captures attention while the network runs, and `record` holds it. `probe` and `overlays`
+map it over the photo, `sensitivity` finds the pixels on which a spectrum depends, and `explorer`
+combines all of this for one photo.
 """
 
 from napari_mst import listed

@@ -1,4 +1,4 @@
-"""The attention of one photo: its matrices, maps, one head step by step, and sensitivities.
+"""Attention of one photo: matrices, maps, single heads step by step, and sensitivities.
 
 Letters: d channels of a head, H rows, W columns.
 """
@@ -29,13 +29,13 @@ from napari_mst.photo.photo import PhotoLike, Rectangle
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 PICTURE = 160
-"""Pixels of the longer side of a picture of the steps, at most."""
+"""Largest side, in pixels, of the pictures of `AttentionExplorer.steps`."""
 
 
 class PhotoExplorer:
-    """The base of all explorers of a network on *photo*, or on a *region* of it.
+    """Base class for exploring a network on *photo*, or on a *region* of it.
 
-    `shape` is (H, W) of that. `Reconstructor.reconstruct` describes the arguments.
+    `shape` is (H, W) of the photo or region. `Reconstructor.reconstruct` describes the arguments.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class PhotoExplorer:
         self._first = np.array([top, left])
 
     def _check_network(self, reconstructor: Reconstructor) -> None:
-        """Refuse a network without the attention to explore, with an `AttentionError`."""
+        """Raise `AttentionError` if the network lacks the attention to explore."""
 
     def reporting_to(self, progress: Progress) -> Self:
-        """A copy that reports its runs to *progress*; it does not denoise the photo again.
+        """Return a copy that reports its runs to *progress* and does not denoise the photo again.
 
         Examples
         --------
@@ -76,25 +76,25 @@ class PhotoExplorer:
         return other
 
     def _network(self) -> Network:
-        """The network, which knows the light of the photo."""
+        """Return the network, adapted to the light of the photo."""
         return self._prepared.job(self._progress).setup.network
 
     @cached_property
     def _program(self) -> Program:
-        """The passes of the network, which knows the light of the photo."""
+        """The passes of the network, adapted to the light of the photo."""
         return self._network().program()
 
     def features(self, layer: str) -> AttentionMap:
-        """All maps of a *layer* of the network over the photo; raises as `features` does."""
+        """Return all maps of a *layer* of the network over the photo; raises as `features` does."""
         planes, past = self.padded_features(layer)
         return self._map(FEATURES, Selection(layer), planes, past, self._pitch(layer))
 
     def _pitch(self, name: str) -> int:
-        """Pixels of the photo, on each side, that a value of the map *name* stands for."""
+        """Return the side, in pixels of the photo, of one value of the map *name*."""
         return int(1 / self._program.scales[name])
 
     def padded_features(self, layer: str) -> tuple[Floats, Provenance]:
-        """The maps of a *layer*, (C, h, w), over the padded photo, and their history."""
+        """Return the maps (C, h, w) of a *layer* over the padded photo, and their history."""
         check_name(layer, [each.writes for each in self._program.passes], "layer")
         program = self._program.until(layer)
         return self._run(program)
@@ -105,7 +105,7 @@ class PhotoExplorer:
         progress: Progress | None = None,
         folded: dict[str, Any] | None = None,
     ) -> tuple[Floats, Provenance]:
-        """Run *program* in place of the network's program, and keep what it has *folded*."""
+        """Run *program* in place of the network's own, and add its statistics to *folded*."""
 
         def compute(source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
             result = execute(program, source, self._device, plan, progress)
@@ -123,7 +123,7 @@ class PhotoExplorer:
         past: Provenance,
         pitch: int = 1,
     ) -> AttentionMap:
-        """The map of *padded* values, (..., h, w), without the padding."""
+        """Return the map of *padded* values (..., h, w), with the padding removed."""
         height, width = (-(-side // pitch) for side in self.shape)
         row, column = self._first + (pitch - 1) / 2  # the centre of pitch x pitch pixels
         return AttentionMap(
@@ -133,18 +133,18 @@ class PhotoExplorer:
             selection=selection,
             pitch=pitch,
             offset=(float(row), float(column)),
-            # The padding counts for the total: logits are sums over all of it.
+            # The total includes the padding, as logits do.
             total=float(padded.sum(dtype=np.float64)),
             provenance=past,
         )
 
 
 class AttentionExplorer(PhotoExplorer):
-    """Shows what the network of *reconstructor* attends to on *photo*, or on a *region* of it.
+    """Explores the attention of the network of *reconstructor* on *photo*, or a *region* of it.
 
-    `shape` is (H, W) of that. `Reconstructor.reconstruct` describes the arguments; every method is
-    a run, and raises what that raises. A photo that needs denoising is denoised once. Attention is
-    global, so a region has a separate attention, from a run on the region alone.
+    `shape` is (H, W) of the photo or region. `Reconstructor.reconstruct` describes the arguments;
+    every method runs the network, and raises the errors of `reconstruct`. A photo that needs
+    denoising is denoised once. Attention is global, so it is computed separately for a region.
 
     Raises
     ------
@@ -190,14 +190,14 @@ class AttentionExplorer(PhotoExplorer):
             )
 
     def record(self) -> AttentionRecord:
-        """The attention matrices of a run, with its history."""
+        """Run the network and return its attention matrices, with the history of the run."""
         setup = self._prepared.job(self._progress).setup
         with record_attention(setup.network) as record:
             _, provenance = self._prepared.compute(setup.cube_of, self._progress)
         return replace(record, provenance=provenance)
 
     def map(self, overlay: str, selection: Selection) -> AttentionMap:
-        """A map of `OVERLAYS`, by running the network up to the block.
+        """Return a map of `OVERLAYS`, by running the network up to the block.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class AttentionExplorer(PhotoExplorer):
         return self._map(OVERLAYS[overlay], selection, padded, past, self._pitch(block.source))
 
     def steps(self, block: str, head: int = 0) -> AttentionSteps:
-        """One head step by step, in pictures of at most `PICTURE` pixels a side.
+        """Return one head step by step, as pictures of at most `PICTURE` pixels a side.
 
         Raises
         ------
@@ -244,10 +244,10 @@ class AttentionExplorer(PhotoExplorer):
     def sensitivity(
         self, band: int, row: int, column: int, record: AttentionRecord | None = None
     ) -> AttentionMap:
-        """The map of the pixels that one band of one pixel of the cube depends on.
+        """Map the pixels on which one band of one pixel of the cube depends.
 
-        The module `sensitivity` states its limits. Row and column count from the first of the
-        region. *record* comes from a run on the same pixels; without one it is made first.
+        The module `sensitivity` states the limits of this map. Row and column count from the first
+        pixel of the region. *record* comes from a run on the same pixels; by default one is made.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class AttentionExplorer(PhotoExplorer):
         return replace(made, offset=(float(top), float(left)))
 
     def _checked(self, selection: Selection) -> Attending:
-        """The chosen block. Raises `AttentionError` if there is no such block, head or channel."""
+        """Return the chosen block; `AttentionError` if there is no such block, head or channel."""
         blocks = attention_blocks(self._network())
         check_name(selection.block, blocks)
         block = blocks[selection.block]
@@ -297,9 +297,9 @@ def features(
     region: Rectangle | None = None,
     progress: ProgressLike = None,
 ) -> Floats:
-    """The map of any *layer* of a network, by the name of the pass that writes it, (C, h, w).
+    """Return the map (C, h, w) of any *layer* of a network, named by the pass that writes it.
 
-    It is computed as in a run: exact and streamed, over the photo as it is padded for the network.
+    The map is computed as in any run, exact and streamed, over the photo padded for the network.
 
     Raises
     ------

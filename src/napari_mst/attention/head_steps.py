@@ -1,16 +1,16 @@
-"""The weights of a pixel, and one head between pixels step by step, with all numbers on the way.
+"""Attention weights of a pixel, and one head between pixels step by step, with every matrix.
 
-It is a head of a block with windows, on the window of a pixel of a photo, or a single head on the
-pixels of a small patch. Tokens are columns here and rows in the code of a network: every matrix is
-the transpose of the matrix in a run.
+The head belongs to a windowed block, on the window around a pixel of a photo, or it is a single
+head on the pixels of a small patch. Tokens are columns here but rows in the code of a network, so
+every matrix is the transpose of the matrix in a run.
 
-The single head is non-local means between single pixels (see `denoising.as_attention`), whose
-matrices are known: no training is needed, and its result is the patch denoised by itself. A pixel
-is a column of X, its embedding Xi(t) = [|t|^2, t, 1] of its colour t, in 8-bit codes: on the scale
-on which noise is the same everywhere, times the codes of the noise at middle grey.
+The single head computes non-local means between single pixels (see `denoising.as_attention`). Its
+matrices are known, so it needs no training, and its result is the denoised patch. A pixel is a
+column of X, the embedding Xi(t) = [|t|^2, t, 1] of its colour t. Colours are on the scale on which
+noise is constant, times the 8-bit codes of the noise at middle grey.
 
-Letters: C channels, d channels of a head, n pixels that ask, m pixels that answer: as many, except
-in overlapping windows.
+Letters: C channels, d channels of a head, n query pixels, m key pixels; n = m except in overlapping
+windows.
 """
 
 from dataclasses import dataclass, field
@@ -35,33 +35,33 @@ from napari_mst.networks.attention.window_attention import WindowAttention, Wind
 from napari_mst.photo.photo import Photo
 
 Places = NDArray[np.int64]
-"""(n, 2): row and column of the photo of each of n pixels."""
+"""(n, 2) row and column of n pixels of the photo."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PixelWeights(Brief):
-    """The weights of the keys of one pixel of a photo, in one block.
+    """The attention weights of one pixel of a photo over its keys, in one block.
 
     Attributes
     ----------
     block
-        The name of the block.
+        Name of the block.
     weights
-        (h, keys), each head sums to 1.
+        (h, keys); the weights of each head sum to 1.
     places
-        (keys, 2): row and column of the photo at which the pixels of each key begin. Keys beyond
-        the photo are padding.
+        (keys, 2) row and column of the photo at which each key begins. Keys beyond the photo are
+        padding.
     regions
-        (keys,): the part of a shifted window in which each key lies; only those in the part of the
-        pixel have weight. 0 everywhere where no window is shifted.
+        (keys,) part of a shifted window in which each key lies; only keys in the part of the pixel
+        have weight. All 0 if windows are not shifted.
     query
-        Row and column of the photo at which the pixels of the query begin.
+        Row and column of the photo at which the query begins.
     pitch
-        Pixels of the photo, on each side, that a query or key stands for.
+        Side of a query or key in pixels of the photo.
     sides
-        The block, with its sides of windows in keys.
+        The block, with its window sides in keys.
     provenance
-        The history of the run whose weights these are.
+        History of the run.
     """
 
     block: str
@@ -74,7 +74,7 @@ class PixelWeights(Brief):
     provenance: Provenance = field(default_factory=Provenance)
 
     def maps(self, corner: tuple[int, int] = (0, 0)) -> list[AttentionMap]:
-        """The weights as a map for each head, where the first pixel that was seen is *corner*."""
+        """Return a map of the weights for each head; *corner* is the first pixel of the region."""
         images, first = self.planes()
         row, column = np.add(first, corner)
         middle = (self.pitch - 1) / 2
@@ -95,9 +95,10 @@ class PixelWeights(Brief):
         ]
 
     def planes(self) -> tuple[Doubles, tuple[int, int]]:
-        """The weights as images, (h, rows, columns), one value a key, and where they begin.
+        """Return the weights as images (h, rows, columns) with one value per key, and their origin.
 
-        It is the row and column of the photo of their first key: for a layer of scale `pitch`.
+        The origin is the row and column of the photo of the first key, for a layer of scale
+        `pitch`.
         """
         is_heard = self.weights.sum(0) > 0
         places = self.places[is_heard]
@@ -109,17 +110,17 @@ class PixelWeights(Brief):
 
     @property
     def effective_keys(self) -> Doubles:
-        """The number of keys that count in each head, (h,): 1 / sum of the squared weights."""
+        """Effective number of keys in each head, (h,): 1 / sum of the squared weights."""
         return 1 / np.square(self.weights).sum(-1)
 
     @property
     def heard(self) -> Mask:
-        """(keys,): True for the keys that the mask of shifted windows leaves to the query."""
+        """(keys,) mask of the keys that the mask of shifted windows leaves to the query."""
         is_query = (self.places == self.query).all(1)
         return self.regions == self.regions[is_query]
 
     def around(self, chosen: Mask) -> tuple[int, int, int, int]:
-        """The rectangle of the photo around the *chosen* keys, as `Outline` has it."""
+        """Return the rectangle of the photo around the *chosen* keys, in the form of `Outline`."""
         places = self.places[chosen]
         top, left = places.min(0).tolist()
         bottom, right = (places.max(0) + self.pitch).tolist()
@@ -127,15 +128,15 @@ class PixelWeights(Brief):
 
 
 Outline = tuple[str, tuple[int, int, int, int]]
-"""A rectangle of pixels of the photo: its role, and first row, one past the last, first column, one
-past the last. It may reach beyond the photo, where padding is."""
+"""A rectangle of the photo: its role, and first row, one past the last, first column, one past the
+last. It may reach into the padding beyond the photo."""
 
 
 def outlines(weights: PixelWeights) -> list[Outline]:
-    """The outlines of the *weights* of a pixel, the largest first and the pixel last.
+    """Return the outlines that explain the *weights* of a pixel, from the largest to the pixel.
 
-    Their roles are "pixel" for itself, "window" for its window of queries, "keys" for the larger
-    window of its keys, and "masked" for a part of a shifted window that the mask keeps from it.
+    Roles are "pixel" for the pixel, "window" for its window of queries, "keys" for the larger
+    window of its keys, and "masked" for a part of a shifted window that the mask hides from it.
     """
     pitch = weights.pitch
     row, column = weights.query
@@ -154,27 +155,27 @@ def outlines(weights: PixelWeights) -> list[Outline]:
 
 
 BETWEEN = "Row i is key i, column j is query j."
-"""The caption of a matrix between pixels."""
+"""Caption of a matrix between pixels."""
 
 _ABOUT = (
     "The weights of this head, the same for all pixels.",
     "A column is a pixel, named by its row and column in the photo.",
     BETWEEN,
 )
-"""The captions of matrices without pixels, with pixels as columns, and between pixels."""
+"""Captions of matrices without pixels, with pixels as columns, and between pixels."""
 
 
 class MatrixStep(NamedTuple):
-    """A matrix of one intermediate step.
+    """The matrix of one step.
 
     Attributes
     ----------
     name, formula
-        What it is called, and how it comes about.
+        Symbol of the matrix, and the formula that computes it.
     about
-        How it is to be read, in a sentence.
+        A sentence on how to read it.
     rows, columns
-        The pixels that its rows or columns stand for; None where they stand for other numbers.
+        Pixels that the rows or columns stand for; None if they are not pixels.
     """
 
     name: str
@@ -187,24 +188,24 @@ class MatrixStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HeadSteps:
-    """Every matrix of a head, in the order in which they are computed."""
+    """Every matrix of a head, in order of computation."""
 
     steps: tuple[MatrixStep, ...]
 
     def __getitem__(self, name: str) -> Doubles:
-        """The values of a step."""
+        """Return the values of the step called *name*."""
         return next(step.values for step in self.steps if step.name == name)
 
 
 def _step(name: str, formula: str, matrix: Tensor, *at: Places) -> MatrixStep:
-    """The step of a *matrix* of weights, or with the pixels *at* its columns, and perhaps rows."""
+    """Return the step of a *matrix*; *at* gives the pixels of its columns and rows, if any."""
     values = matrix.detach().double().cpu().numpy()
     columns, rows, *_ = (*at, None, None)
     return MatrixStep(name, formula, values, _ABOUT[len(at)], rows, columns)
 
 
 def _with_sums(weights: MatrixStep, axis: int) -> MatrixStep:
-    """The step, captioned with the sums of the weights of columns (*axis* 0) or rows (1)."""
+    """Add to the caption the sums of the weights along columns (*axis* 0) or rows (1)."""
     sums = weights.values.sum(axis)
     which = "rows" if axis else "columns"
     span = f"{sums.min():.6f} to {sums.max():.6f}"
@@ -213,13 +214,13 @@ def _with_sums(weights: MatrixStep, axis: int) -> MatrixStep:
 
 @dataclass(frozen=True, eq=False)
 class WindowSteps(HeadSteps):
-    """Every matrix of a head for the window of a *pixel*, whose weights are a column of A."""
+    """Every matrix of a head on the window of a *pixel*, whose weights are a column of A."""
 
     pixel: PixelWeights
 
     @property
     def provenance(self) -> Provenance:
-        """The history of the run whose head it is."""
+        """History of the run."""
         return self.pixel.provenance
 
 
@@ -230,10 +231,10 @@ def window_steps(
     at: tuple[Places, Places],
     is_normed: bool,
 ) -> tuple[MatrixStep, ...]:
-    """The matrices of *head* of *attention* for the *tokens* of a window.
+    """Return the matrices of *head* of *attention* for the *tokens* of a window.
 
-    *at* are the places in the photo of the query pixels and of the key pixels. *is_normed*
-    says whether a LayerNorm stands before the attention.
+    *at* holds the places of the query pixels and of the key pixels in the photo. *is_normed* is
+    True if a LayerNorm precedes the attention.
     """
     asking, answering = at
     of_asking, of_answering = tokens.features
@@ -294,14 +295,14 @@ def _scaled_key(attention: WindowAttention) -> str:
 
 
 MOST_SIDE = 16
-"""Pixels along a side of a patch, at most: 256 columns of numbers."""
+"""Largest side of a patch in pixels, for matrices of 256 columns."""
 
 COLOURS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class PatchSteps(HeadSteps):
-    """Every matrix of a single head, for the pixels of a patch; *corner* is the first of them."""
+    """Every matrix of a single head on the pixels of a patch; *corner* is its first pixel."""
 
     corner: tuple[int, int]
 
@@ -309,9 +310,9 @@ class PatchSteps(HeadSteps):
 def patch_steps(
     photo: Photo, how: Denoising, corner: tuple[int, int], side: int, reading: TokenAxis
 ) -> PatchSteps:
-    """Every matrix of a single head for *side* x *side* pixels of *photo* from *corner* on.
+    """Return every matrix of a single head on *side* x *side* pixels of *photo* from *corner* on.
 
-    *how* gives the noise and h. The patch is moved to lie on the photo.
+    *how* gives the noise and h. A patch that would leave the photo is moved back onto it.
 
     Raises
     ------
@@ -354,11 +355,11 @@ def patch_steps(
 
 
 def filter_head(h: float, reading: TokenAxis = "columns") -> SingleHeadAttention:
-    """The head of non-local means between single pixels of three colours."""
+    """Return the head that computes non-local means between single pixels of three colours."""
     queries, keys, values = projections(COLOURS)
     depth = COLOURS + 2
     head = SingleHeadAttention(depth, depth, COLOURS, reading).double().requires_grad_(False)
-    # The head divides scores by the root of its channels, and the filter by h^2 and the colours.
+    # The head divides scores by the root of its channels; the filter by h^2 and the colours.
     scale = depth**0.5 / (COLOURS * h**2)
     # Tokens are rows there and columns here.
     head.query.weight.copy_(torch.from_numpy(scale * queries.T))

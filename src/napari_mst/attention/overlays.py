@@ -1,9 +1,9 @@
-"""The maps of the attention explorer: meaning at a pixel p, formula, unit and computation.
+"""Maps of the attention explorer: meaning at a pixel p, formula, unit and computation.
 
-To add one, write a function of a head (see `probe.HeadProbe`) and of (1, C, h, w) of the block's
-input, and a row of `OVERLAYS`. Every formula is exact for the network as it is run, MST++ (Cai et
-al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090). None comes from attention over positions, which
-this network does not have.
+To add a map, write a function of a head (see `probe.HeadProbe`) and of the block's input
+(1, C, h, w), and add a row to `OVERLAYS`. Every formula is exact for the network that runs, MST++
+(Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090). None relies on attention over
+positions, which this network does not have.
 
 Letters: h, w pixels; C channels of the block; i key channel, j query channel; A attention, v
 values, W projection.
@@ -24,9 +24,9 @@ REFERENCE = "MST++, Cai et al. 2022, doi:10.1109/CVPRW56347.2022.00090, eq. of S
 
 @dataclass(frozen=True, kw_only=True)
 class Caption:
-    """The words that explain a map to a person.
+    """The texts that explain a map to a person.
 
-    If `is_signed`, zero is the middle of its colours, and its limits are symmetrical.
+    If `is_signed`, zero is the middle colour and the limits are symmetrical.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Caption:
 
     @property
     def tooltip(self) -> str:
-        """All the words together."""
+        """Text, formula, unit and reference."""
         return f"{self.text}\n\n{self.formula}\nUnit: {self.unit}.\nReference: {self.reference}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overlay(Caption):
-    """A map of one block; `uses` says which of the chosen channels it depends on."""
+    """A map of one block; `uses` names the selected channels on which it depends."""
 
     uses: Literal["i and j", "i", ""] = ""
     compute: "Callable[[HeadProbe, Tensor], Tensor]"
@@ -123,7 +123,7 @@ _OVERLAYS = (
 )
 
 OVERLAYS: dict[str, Overlay] = {overlay.name: overlay for overlay in _OVERLAYS}
-"""All maps of a block by name."""
+"""All maps of a block, by name."""
 
 SENSITIVITY = Caption(
     name="sensitivity",
@@ -138,7 +138,7 @@ SENSITIVITY = Caption(
     is_signed=False,
     reference="Simonyan et al. 2014, arXiv:1312.6034 (gradient of an output to the input)",
 )
-"""The map of a picked pixel; it belongs to no block."""
+"""The sensitivity of a picked pixel; it belongs to no block."""
 
 WEIGHTS = Caption(
     name="weights",
@@ -149,7 +149,7 @@ WEIGHTS = Caption(
     is_signed=False,
     reference="Liu et al. 2021, arXiv:2103.14030; Chen et al. 2023, arXiv:2205.04437",
 )
-"""The map of what one pixel attends to, for each head."""
+"""The attention weights of one pixel, for each head."""
 
 EFFECT = Caption(
     name="head-effect",
@@ -161,7 +161,7 @@ EFFECT = Caption(
     is_signed=False,
     reference="Michel, Levy & Neubig 2019, arXiv:1905.10650 (heads that are taken away)",
 )
-"""The map of what a head does, against equal weights."""
+"""The effect of a head, compared with equal weights."""
 
 FEATURES = Caption(
     name="features",
@@ -172,7 +172,7 @@ FEATURES = Caption(
     "through them. The channels are learnt; none is a wavelength.",
     is_signed=True,
 )
-"""The maps of a part of the network by its name; they belong to no head."""
+"""The maps of a named part of the network; they belong to no head."""
 
 DIFFERENCE = Caption(
     name="difference",

@@ -1,8 +1,8 @@
 """Attention of one pixel of a photo: the weights of its keys in a block between pixels.
 
-They equal the weights in a run. Only the part of the map on which they depend is computed, and sums
-over all pixels are computed once. Maps that are kept of a run make that part small. Where all
-pixels attend to each other, photos are small, and the maps of all blocks are kept. Letters: C
+The weights equal those of a run. Only the part of the map on which they depend is computed, and
+sums over all pixels are computed once. Maps cached from a run keep that part small. Where all
+pixels attend to each other, photos are small, and the maps of all blocks are cached. Letters: C
 channels, h rows and w columns of a part of the map of a block, H rows and W columns.
 """
 
@@ -37,21 +37,21 @@ from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 MOST_TOKENS = 24**2
-"""Keys of a window that is shown in numbers, at most."""
+"""Largest number of keys in a window whose matrices are shown."""
 
 MOST_KEPT = 3 << 29
-"""Most bytes of maps that are kept; half of the free memory, where that is less."""
+"""Largest number of bytes of cached maps, or half of the free memory if that is less."""
 
-_LARGE = 128**2  # fewest pixels of a part that takes long enough for a map to be worth it
+_LARGE = 128**2  # pixels of a part from which on caching a map pays off
 
 
 class _Near(NamedTuple):
-    """The neighbourhood of a pixel, on which its weights depend.
+    """The neighbourhood on which the weights of a pixel depend.
 
     Attributes
     ----------
     entering
-        What the block sees, (1, C, h, w), in a *part* of the map, which has a *size*.
+        Input (1, C, h, w) of the block in a *part* of the map, whose full size is *size*.
     query, place
         Row and column of the pixel on the map, and in the part.
     """
@@ -64,10 +64,10 @@ class _Near(NamedTuple):
 
 
 class PixelExplorer(PhotoExplorer):
-    """Finds what any pixel of *photo*, or of a *region* of it, attends to.
+    """Finds the attention weights of any pixel of *photo*, or of a *region* of it.
 
     The network belongs to *reconstructor*; `blocks` are its blocks between pixels, and `shape` is
-    (H, W) of what it sees. Rows and columns count from the first of the region.
+    (H, W) of the photo or region. Rows and columns count from the first pixel of the region.
 
     Raises
     ------
@@ -76,7 +76,7 @@ class PixelExplorer(PhotoExplorer):
     PhotoError
         See `Reconstructor.reconstruct`.
     Cancelled
-        From its methods, as soon as *progress* says so.
+        From its methods, soon after *progress* was cancelled.
 
     Examples
     --------
@@ -92,20 +92,20 @@ class PixelExplorer(PhotoExplorer):
                 "Expected a network with attention between pixels, "
                 f"got {shown(reconstructor.model.card.name)}. Take another model."
             )
-        # Copies that report to another progress share both.
+        # Shared with copies that report to another progress.
         self._kept: dict[str, Floats] = {}
         self._folded: dict[str, Any] = {}
 
     def record(self) -> AttentionRecord:
-        """Record a run, and `keep` its maps so that later pixels are fast; return the record."""
+        """Record a run, and cache its maps (see `keep`) so that later pixels are fast."""
         heard = self.heard()
         self.keep()
         return heard
 
     def heard(self) -> AttentionRecord:
-        """The shapes of all blocks, with the history.
+        """Return the shapes of all blocks, with the history.
 
-        Where channels attend to channels as well, the network is run for their matrices.
+        If channels attend to channels as well, the network runs for their matrices.
         """
         network = self._network()
         with record_attention(network) as heard:
@@ -114,11 +114,11 @@ class PixelExplorer(PhotoExplorer):
         return replace(heard, provenance=self._prepared.provenance(self._progress))
 
     def keep(self) -> None:
-        """Run the network and keep the maps without which a pixel would take long.
+        """Run the network and cache the maps without which a pixel would take long.
 
-        That is the map which enters a block whose weights depend on a large part of the photo, or
-        the block before, where that map is smaller. No more than `MOST_KEPT` bytes are kept, and
-        half of the free memory.
+        These are the inputs of blocks whose weights depend on a large part of the photo, or the
+        input of the preceding block if that is smaller. The cache takes at most `MOST_KEPT` bytes,
+        and at most half of the free memory.
         """
         self._prepare()
         before = ""
@@ -132,7 +132,7 @@ class PixelExplorer(PhotoExplorer):
             before = self._source(block)
 
     def weights(self, block: str, row: int, column: int) -> PixelWeights:
-        """The weights of all keys of the pixel at *row* and *column*, in *block*.
+        """Return the weights of all keys of the pixel at *row* and *column* in *block*.
 
         Raises
         ------
@@ -143,13 +143,13 @@ class PixelExplorer(PhotoExplorer):
         return self._weights(block, self._near(block, row, column))
 
     def steps(self, block: str, head: int, row: int, column: int) -> WindowSteps:
-        """One *head* step by step, on the window of the pixel at *row* and *column*.
+        """Return one *head* step by step, on the window of the pixel at *row* and *column*.
 
         Raises
         ------
         AttentionError
-            If there is no such block, head or pixel, or it has no windows, or windows with more
-            than `MOST_TOKENS` keys.
+            If there is no such block, head or pixel; or if the block has no windows, or windows
+            with more than `MOST_TOKENS` keys.
         """
         self._check(block, row, column)
         parts = _taken_apart(self.blocks[block].spec, head)
@@ -174,9 +174,10 @@ class PixelExplorer(PhotoExplorer):
             return WindowSteps(window_steps(attention, tokens, head, at, parts.has_norm), pixel)
 
     def _from_all_borders(self, block: str, pixel: PixelWeights, features: Tensor) -> Tensor:
-        """The *features* of a window, (n, C), with those that its mask keeps from the *pixel*.
+        """Return the *features* (n, C) of a window, with its masked pixels from the right border.
 
-        A part of the map has other pixels there, from its opposite border.
+        A shifted window wraps around to the opposite border of the map; in a part of the map it
+        wraps around to other pixels.
         """
         result = features.clone()
         for region in np.unique(pixel.regions[~pixel.heard]):
@@ -187,12 +188,12 @@ class PixelExplorer(PhotoExplorer):
         return result
 
     def _check(self, block: str, row: int, column: int) -> None:
-        """Refuse a block or a pixel that is not there."""
+        """Raise `AttentionError` if there is no such block or pixel."""
         check_name(block, self.blocks)
         check_query((row, column), self.shape)
 
     def _near(self, block: str, row: int, column: int) -> _Near:
-        """The part of the map of *block* on which the weights of a pixel depend."""
+        """Return the neighbourhood of a pixel on which its weights in *block* depend."""
         pitch = self._pitch(self._source(block))
         row, column = row // pitch, column // pitch
         part = self._around(block, row, column)
@@ -200,7 +201,7 @@ class PixelExplorer(PhotoExplorer):
         return _Near(self._entering(block, part), (row, column), place, part, self._size(block))
 
     def _weights(self, block: str, near: _Near) -> PixelWeights:
-        """The weights of the query of *near*, in pixels of the photo."""
+        """Return the weights of the query of *near*, in pixels of the photo."""
         weigh: Any = self.blocks[block].spec.weights
         with torch.inference_mode():
             weights: QueryWeights = weigh(near.entering, near.place)
@@ -220,7 +221,7 @@ class PixelExplorer(PhotoExplorer):
     # ------------------------------------------------------------------------ maps
 
     def _around(self, block: str, row: int, column: int) -> Window:
-        """The part of the map of *block* on which the weights of a query on it depend."""
+        """Return the part of the map of *block* on which the weights of a query depend."""
         spec = self.blocks[block].spec
         if not spec.window:
             return whole(self._size(block))
@@ -228,7 +229,7 @@ class PixelExplorer(PhotoExplorer):
         return window.grown(spec.halo).aligned(spec.window).clipped(self._size(block))
 
     def _entering(self, block: str, part: Window) -> Tensor:
-        """A *part* of the map that the attention of *block* sees in a run, (1, C, h, w)."""
+        """Return the input (1, C, h, w) of the attention of *block* in a *part* of the map."""
         name = self._source(block)
         if name not in self._kept and self._program.until(name).is_global:
             self._prepare()
@@ -239,42 +240,42 @@ class PixelExplorer(PhotoExplorer):
         return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)
 
     def _crop(self, name: str, part: Window) -> Floats:
-        """A *part* of the map *name*, made of the maps that are kept, and of the photo."""
+        """Compute a *part* of the map *name* from cached maps and the photo."""
         known = Known(self._folded, self._kept, self._device)
         source = self._prepared.job(self._progress).source()
         return execute_crop(self._program.until(name), known, source, part)
 
     def _source(self, block: str) -> str:
-        """The map that the attention of *block* reads."""
+        """Return the name of the map that the attention of *block* reads."""
         return self.blocks[block].source
 
     def _size(self, block: str) -> Size:
-        """Rows and columns of the map of *block*."""
+        """Return rows and columns of the map of *block*."""
         return self._sizes[self._source(block)]
 
     @cached_property
     def _sizes(self) -> Mapping[str, Size]:
-        """Rows and columns of all maps."""
+        """Rows and columns of all maps, by name."""
         return self._program.sizes(*self.shape)
 
     def _prepare(self) -> None:
-        """Compute the statistics of all pixels that a part needs, once."""
+        """Compute, once, the statistics of all pixels that a part needs."""
         if self._program.is_global and not self._folded:
             self._add_up()
-            # Every pixel of every block attends to all others.
+            # All pixels attend to each other in every block.
             for block in self.blocks if self._program.most_pixels else ():
                 name = self._source(block)
                 if name not in self._kept:
                     self._kept[name] = self._crop(name, whole(self._size(block)))
 
     def _add_up(self) -> None:
-        """Run the network up to its last block, for what it adds up; keep the map if it is small.
+        """Run the network up to its last block for its statistics; cache the map if it is small.
 
-        All blocks with matrices are recorded.
+        Recorders see all blocks with matrices.
         """
         last = self._source(list(self.blocks)[-1])
         numbers = self._run_until(last)
-        # A larger one would leave no room for the maps on which other blocks depend.
+        # A larger map would leave no room for the inputs of other blocks.
         if self._bytes(last) <= self._room() // 2:
             self._kept[last] = numbers
 
@@ -291,23 +292,23 @@ class PixelExplorer(PhotoExplorer):
         return rows * columns > _LARGE
 
     def _bytes(self, name: str) -> int:
-        """The bytes of the map *name*."""
+        """Return the size of the map *name* in bytes."""
         rows, columns = self._sizes[name]
         return rows * columns * self._program.channels(name) * self._program.dtype.itemsize
 
     def _room(self) -> int:
-        """The bytes of maps that may still be kept."""
+        """Return the bytes of maps that may still be cached."""
         kept = sum(numbers.nbytes for numbers in self._kept.values())
         return min(MOST_KEPT - kept, free_host_memory() // 2)
 
     def _run_until(self, name: str) -> Floats:
-        """The map *name*, from a run that ends there; the statistics of the run are kept."""
+        """Run the network up to the map *name* and return it; statistics of the run are kept."""
         numbers, _ = self._run(self._program.until(name), folded=self._folded)
         return numbers
 
 
 def _taken_apart(spec: AttentionSpec, head: int) -> WindowBlock:
-    """The parts of a block whose *head* can be shown in numbers."""
+    """Return the parts of a block, if the matrices of its *head* can be shown."""
     Selection(spec.block, head).check(spec.heads, 1)
     if spec.parts is None:
         got = "another attention" if spec.window else "attention between all pixels"
@@ -322,10 +323,10 @@ def _taken_apart(spec: AttentionSpec, head: int) -> WindowBlock:
 
 
 def _on_the_map(weights: QueryWeights, near: _Near) -> Tensor:
-    """The places of the keys on the whole map; *weights* has those in a part of it.
+    """Return the places of the keys on the whole map, from those of *weights* in a part of it.
 
-    Keys that the mask keeps apart came round from the opposite border of the part; on the map they
-    come from the opposite border of the map.
+    Masked keys wrapped around from the opposite border of the part; on the map they wrap around
+    from the opposite border of the map.
     """
     part = near.part
     first, sides = torch.tensor([part.top, part.left]), torch.tensor(part.size)

@@ -1,4 +1,4 @@
-"""One head of a block, seen at every pixel of a photo, while the network runs.
+"""Measures one head of a block at every pixel of a photo while the network runs.
 
 Letters: C channels of a block, d channels of a head, h, w pixels of a piece of its input, i key
 channel, j query channel, A attention, k keys, q queries, v values.
@@ -19,11 +19,11 @@ from napari_mst.networks.network import Pass, Program
 
 
 class HeadProbe:
-    """A head of *block*, with its key and query channels of *selection*, on any piece of its input.
+    """Evaluates the head and channels of *selection* in *block* on any piece of the block's input.
 
-    *gram* is the Gram matrix (1, C, C) of the whole input. Methods take (1, C, h, w) and return (h,
-    w) or (C, h, w); their result is right `block.halo` pixels away from a cut. Where the selection
-    has all channels, they are summed.
+    *gram* is the Gram matrix (1, C, C) of the whole input. Methods take (1, C, h, w) and return
+    (h, w) or (C, h, w), valid `block.halo` pixels or more from a cut. If the selection has all
+    channels, they are summed.
     """
 
     def __init__(self, selection: Selection, block: Block, gram: Tensor) -> None:
@@ -35,7 +35,7 @@ class HeadProbe:
         key_weight = module.to_k.weight.to(gram)
         query_weight = module.to_q.weight.to(gram)
         value_weight = module.to_v.weight.to(gram)[span]
-        # Weights over the norms of their channels, so that products of pixels add up to logits.
+        # Weights are divided by the norms of their channels, so products of pixels sum to logits.
         sigma = module.rescale[selection.head].to(gram)[0]
         keys = sigma * key_weight[span] / module.norms(key_weight, gram)[0, span, None]
         queries = query_weight[span] / module.norms(query_weight, gram)[0, span, None]
@@ -61,19 +61,19 @@ class HeadProbe:
         return self._project(self._value, x)
 
     def contribution(self, x: Tensor) -> Tensor:
-        """The part of the block's output that the chosen channels of (A v)(p) add, (C, h, w)."""
+        """The contribution (C, h, w) of the chosen channels of (A v)(p) to the block's output."""
         return self._project(self._projection @ self._value, x)
 
     def attention_branch(self, x: Tensor) -> Tensor:
-        """The output of S-MSA with its positional branch, added to the block's input, (C, h, w)."""
+        """The residual (C, h, w) that S-MSA, with its positional branch, adds to the input."""
         return self._block.mixed(x, self._mixing)[0]
 
     def feed_forward_branch(self, x: Tensor) -> Tensor:
-        """The output of the feed-forward network, which is added after attention, (C, h, w)."""
+        """The residual (C, h, w) that the feed-forward network adds after attention."""
         return self._block.feed_forward(self._block.attended_and_mixed(x, self._mixing))[0]
 
     def steps(self, x: Tensor) -> Tensor:
-        """|x(p)|, then of all d channels sigma k(p) / |k|, q(p) / |q| and v(p): (1 + 3 d, h, w)."""
+        """|x(p)|, then sigma k(p) / |k|, q(p) / |q| and v(p) of all d channels: (1 + 3 d, h, w)."""
         features = x[0].norm(dim=0)[None]
         return torch.cat([features, self._project(self._steps, x)])
 
@@ -96,16 +96,16 @@ def tapped(
     planes: int = 1,
     stride: int = 1,
 ) -> Program:
-    """The program that maps the input of the selected block: the passes up to there and one more.
+    """Return *program* up to the input of the selected block, followed by a pass that measures it.
 
-    *compute* measures any piece of that input, (1, C, h, w), by the selected head: (planes, h, w),
-    right `halo` pixels of the block away from a cut. The result is at the resolution of the block,
-    over the whole padded photo; every *stride*-th row and column is kept.
+    *compute* takes the selected head and any piece of that input (1, C, h, w) to (planes, h, w),
+    valid the block's `halo` or more from a cut. The result covers the whole padded photo at the
+    resolution of the block; every *stride*-th row and column is kept.
     """
     attending = attentions(program, between_pixels=False)[selection.block]
     source, parts = attending.source, attending.spec.parts
     *before, writer = program.until(source).passes
-    # The Gram matrix of the input is not folded into a mixing matrix, but makes the probe.
+    # The Gram matrix of the input makes a probe here instead of a mixing matrix.
     probed = replace(writer, fold=lambda gram, _pixels: HeadProbe(selection, parts, gram))
 
     def measured(x: Tensor, head: HeadProbe) -> Tensor:
@@ -119,7 +119,7 @@ def tapped(
         planes,
         halo=parts.halo,
         scale=Fraction(1, stride),
-        # The kept part of a tile begins at a whole window, and at a pixel that is kept.
+        # The kept part of a tile begins at a window, and at a pixel that the stride keeps.
         align=lcm(parts.align, stride),
         uses=source,
         is_kept=False,

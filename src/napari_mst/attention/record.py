@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 COLORMAP = "inferno"
 
 COLUMNS = 5
-"""Heads in a row of the figure."""
+"""Heads per row of the figure."""
 
 INCHES = 2.4
-"""Side of one matrix."""
+"""Side of one matrix in the figure."""
 
 NEARLY_UNIFORM = 0.95
-"""Least share of the largest entropy of a matrix that counts as nearly uniform."""
+"""Share of the largest possible entropy from which on a matrix counts as nearly uniform."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockAttention:
     """The matrices of one block, all (h, d, d) float32: logits L, and A = softmax_j(L).
 
-    In the mean of several photos, *spread* is the standard deviation of A.
+    For a mean over several photos, *spread* is the standard deviation of A.
     """
 
     logits: Singles
@@ -48,7 +48,7 @@ class BlockAttention:
     spread: Singles | None = None
 
     def of_head(self, head: int) -> "BlockAttention":
-        """The matrices of one head, (1, d, d)."""
+        """Return the matrices (1, d, d) of one head."""
         only = slice(head, head + 1)
         return BlockAttention(self.logits[only], self.attention[only])
 
@@ -56,13 +56,13 @@ class BlockAttention:
     def entropy(self) -> Doubles:
         """-sum_j A_ij log2 A_ij in bits, (h, d).
 
-        It is 0 if one channel has all attention, and log2(d) if all have the same.
+        The entropy is 0 if one channel has all attention, and log2(d) if all have equal shares.
         """
         return entropies(self.attention)
 
 
 def beside_uniform(weights: Floats) -> str:
-    """Compare the rows of *weights*, (rows, keys), with equal weights, in a sentence."""
+    """Describe in a sentence how the rows of *weights* (rows, keys) compare with equal weights."""
     entropy = entropies(weights)
     keys = weights.shape[1]
     low, high = (f"{bits:.2f}" for bits in (entropy.min(), entropy.max()))
@@ -76,14 +76,14 @@ def beside_uniform(weights: Floats) -> str:
 
 
 def is_nearly_uniform(weights: Floats) -> bool:
-    """True if the rows of *weights*, (rows, keys), have nearly the entropy of equal weights."""
+    """True if the rows of *weights* (rows, keys) have nearly the entropy of equal weights."""
     return bool(entropies(weights).mean() >= NEARLY_UNIFORM * np.log2(weights.shape[1]))
 
 
 def entropies(weights: Floats) -> Doubles:
-    """-sum w log2 w of each row, in bits: 0 if one key has all weight, log2 of the keys at most."""
+    """-sum w log2 w of each row, in bits: from 0 (one key has all weight) to log2 of the keys."""
     shares = weights.astype(np.float64)
-    # A key without weight adds nothing: 0 x log 0 counts as 0.
+    # A key without weight adds nothing, since 0 log 0 counts as 0.
     return -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
 
 
@@ -94,8 +94,8 @@ class PixelBlock:
     Attributes
     ----------
     window, keys, shift
-        Sides, in pixels of its map, of a window of queries and of that of its keys, and by how much
-        windows are shifted; 0 where all pixels attend to each other.
+        Side of a window of queries, side of the window of its keys, and shift of the windows, in
+        pixels of the map; 0 if all pixels attend to each other.
     """
 
     channels: int
@@ -105,7 +105,7 @@ class PixelBlock:
     shift: int = 0
 
     def __str__(self) -> str:
-        """Describe the part in words: "windows of 8 x 8, shifted by 4"."""
+        """Describe the windows in words: "windows of 8 x 8, shifted by 4"."""
         if not self.window:
             return "all pixels"
         sides = f"windows of {self.window} x {self.window}"
@@ -118,10 +118,10 @@ class PixelBlock:
 class AttentionRecord:
     """The attention of one run: the matrices of blocks by name (`stages.0.encoder.1`).
 
-    They are in the order in which the blocks run. `pixel_blocks` are those in which pixels attend
-    to pixels: they have no matrices of a whole run. `layers` are the names of all maps that the
-    network writes, for `features`, and `rollouts` the attention of all blocks of each stage as one
-    matrix (see `attention.rollout`); a file does not keep these two.
+    Blocks are in the order in which they run. `pixel_blocks` lists the blocks in which pixels
+    attend to pixels, which have no matrices. `layers` lists all maps that the network writes, for
+    `features`. `rollouts` combines the attention of all blocks of each stage into one matrix (see
+    `attention.rollout`). Files keep neither `layers` nor `rollouts`.
 
     Notes
     -----
@@ -152,7 +152,7 @@ class AttentionRecord:
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """Channels and heads of all blocks by name."""
+        """Channels and heads of all blocks, by name."""
         between_channels = {
             name: (matrices.attention.shape[0] * matrices.attention.shape[1], len(matrices.logits))
             for name, matrices in self.blocks.items()
@@ -164,9 +164,9 @@ class AttentionRecord:
 
     @property
     def uniformity(self) -> str:
-        """Say how near the matrices are to uniform, where all channels have the same weight.
+        """A sentence if all matrices are nearly uniform, with equal weights of all channels.
 
-        "" if they are not near, or if there are none.
+        "" if they are not, or if there are no matrices.
         """
         heads = [head for block in self.blocks.values() for head in block.attention]
         if not heads or not all(map(is_nearly_uniform, heads)):
@@ -178,12 +178,12 @@ class AttentionRecord:
 
     @classmethod
     def mean(cls, records: "Sequence[AttentionRecord]", source: str) -> "AttentionRecord":
-        """The mean of the matrices of *records*, of photos of the *source*, with its `spread`.
+        """Average the matrices of *records* of photos from *source*, with their `spread`.
 
         Raises
         ------
         AttentionError
-            If there are none, or their blocks differ.
+            If there are no records, or their blocks differ.
 
         Examples
         --------
@@ -210,13 +210,13 @@ class AttentionRecord:
         return cls(blocks, past)
 
     def __repr__(self) -> str:
-        """One line: the number of blocks, the model and the photo."""
+        """One line with the number of blocks, the model and the photo."""
         made = [self.provenance.model, self.provenance.source]
         by = "".join(f", {shown(text, 40)}" for text in made if text)
         return f"<AttentionRecord of {len(self)} blocks{by}>"
 
     def __getitem__(self, name: str) -> BlockAttention:
-        """The matrices of a block; raises `AttentionError` for a name that is not there."""
+        """Return the matrices of a block; raises `AttentionError` for an unknown name."""
         if name not in self.blocks:
             names = ", ".join(self.blocks)
             expected = f"one of {names}" if names else "a run while the record was open"
@@ -230,20 +230,18 @@ class AttentionRecord:
         return len(self.blocks)
 
     def __bool__(self) -> bool:
-        """True if the network has attention of any kind."""
+        """True if the network has any attention."""
         return bool(self.blocks or self.pixel_blocks)
 
     def plot(self, blocks: Sequence[str] | None = None) -> "Figure":
-        """A figure of all heads of *blocks*, on one scale from 0 to the largest value.
-
-        By default these are all blocks that were recorded.
+        """Draw all heads of *blocks* (default: all), on one scale from 0 to the largest value.
 
         Raises
         ------
         AttentionError
             If matplotlib is missing, the record is empty, or a block is not in it.
         """
-        # In an empty record, any block is missing.
+        # An empty record lacks every block, so that any name raises.
         heads = [
             (head_title(self, name, head), matrix)
             for name in list(blocks or self) or [""]
@@ -254,7 +252,7 @@ class AttentionRecord:
         size = (INCHES * columns, INCHES * rows)
         figure = new_figure(AttentionError, figsize=size, layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
-        # One scale for all heads, so that their colours can be compared.
+        # One scale for all heads makes their colours comparable.
         largest = max(float(matrix.max()) for _, matrix in heads)
         for axis, (title, matrix) in zip(axes, heads, strict=False):
             image = axis.imshow(matrix, vmin=0, vmax=largest, cmap=COLORMAP)
@@ -270,28 +268,28 @@ class AttentionRecord:
 
 
 def block_title(name: str, channels: int) -> str:
-    """The title of a block for people: `stages.0.encoder.1` is "stage 1, encoder 62" for 62."""
+    """Return the readable title of a block: "stage 1, encoder 62" for `stages.0.encoder.1`."""
     match = re.fullmatch(r"stages\.(\d+)\.(encoder|bottleneck|decoder)(\.\d+)?", name)
     return f"stage {int(match[1]) + 1}, {match[2]} {channels}" if match else name
 
 
 def head_title(record: AttentionRecord, block: str, head: int) -> str:
-    """The title of a *head* of a *block* of *record* for people."""
+    """Return the readable title of a *head* in a *block* of *record*."""
     channels, heads = record.shapes[block]
     return f"{block_title(block, channels)}, head {head} of {heads}"
 
 
 class Drawn(Protocol):
-    """Another result that draws itself, such as from `side_by_side`."""
+    """A result that can draw itself, such as that of `side_by_side`."""
 
     def plot(self) -> "Figure":
-        """A figure of it."""
+        """Draw the result as a figure."""
 
 
 def attention_figure(
     shown: "AttentionRecord | Drawn", blocks: Sequence[str] | None = None
 ) -> "Figure":
-    """The figure of matrices, `shown.plot(blocks)`, or of attentions side by side.
+    """Draw matrices, as `shown.plot(blocks)` does, or attentions side by side.
 
     Notes
     -----

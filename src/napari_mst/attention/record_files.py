@@ -1,4 +1,4 @@
-"""Files of the attention explorer: matrices and maps as `.npz`, matrices as CSV, maps as TIFF."""
+"""Files of the attention explorer: matrices and maps in `.npz`, matrices in CSV, maps in TIFF."""
 
 import csv
 import json
@@ -24,12 +24,12 @@ CONVENTION = (
     "A[head, i, j]: key channel i in rows, query channel j in columns; "
     "rows sum to 1; channels, not wavelengths"
 )
-"""The order of the indices of a matrix, in the words of its file."""
+"""Order of the matrix indices, as stated in files."""
 
-_RECORD = "napari_mst"  # the name of all that stands beside the numbers, in both kinds of file
-_DOTS = 130  # of a figure, in an inch
-_ROW = 80  # bytes of a row of a table, at most about
-_HEADERS = 2**20  # bytes that a file may take beside its numbers
+_RECORD = "napari_mst"  # name of the metadata entry in .npz and TIFF
+_DOTS = 130  # of a figure, per inch
+_ROW = 80  # approximate largest size of a table row in bytes
+_HEADERS = 2**20  # bytes that a file may take beside its arrays
 
 
 def write_attention(
@@ -39,16 +39,16 @@ def write_attention(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Save a record, and maps beside it, as `.npz`; or the matrices alone, as `.csv`.
+    """Save a record and maps as `.npz`, or the matrices alone as `.csv`.
 
-    Arrays are `<block>/attention`, `<block>/logits` and `maps/<n>`, and the history is JSON. Of the
-    mean of several photos, `<block>/spread` is the standard deviation. In a table each row is a
-    number of a matrix.
+    An `.npz` holds the arrays `<block>/attention`, `<block>/logits` and `maps/<n>`, and the history
+    as JSON. For a mean over several photos, `<block>/spread` is the standard deviation. A `.csv`
+    has a row for each matrix entry.
 
     Raises
     ------
     SaveError
-        See `atomic_save.saving`; the file that was there before is then intact.
+        See `atomic_save.saving`; an older file stays intact.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def write_attention(
         "pixel_blocks": {name: asdict(block) for name, block in record.pixel_blocks.items()},
     }
     arrays[_RECORD] = np.array(json.dumps(described))
-    save: Callable[..., None] = np.savez  # its own type takes arrays for its options
+    save: Callable[..., None] = np.savez  # NumPy's stub takes named arrays for options
     target = Path(path)
     needed = sum(array.nbytes for array in arrays.values()) + _HEADERS
     saving = atomic_save.saving(target, needed=needed, overwrite=overwrite)
@@ -103,14 +103,14 @@ def _write_table(target: Path, record: AttentionRecord, *, overwrite: bool) -> P
 
 
 def read_attention(path: str | Path) -> AttentionRecord:
-    """The record in a file of `write_attention`, without its maps.
+    """Read a record written by `write_attention`, without its maps.
 
     Raises
     ------
     AttentionError
-        If the file is missing, damaged or of another kind, or declares more than it holds.
+        If the file is missing, damaged or of another kind, or declares more data than it holds.
     OutOfMemory
-        If it does not fit into memory.
+        If the record does not fit into memory.
 
     Notes
     -----
@@ -144,7 +144,7 @@ def read_attention(path: str | Path) -> AttentionRecord:
         return AttentionRecord(blocks, past, between)
     except OutOfMemory:
         raise
-    except Exception as error:  # a damaged record has no end of ways to be wrong
+    except Exception as error:  # a damaged record can fail in countless ways
         raise AttentionError(
             f"Expected a file of attention matrices, got {shown(source.name)} "
             f"({shown(error, 60)}). Record it again."
@@ -161,14 +161,14 @@ def write_figure(path: str | Path, figure: "Figure", *, overwrite: bool = False)
 
 
 def write_maps(path: str | Path, maps: Sequence[AttentionMap], *, overwrite: bool = False) -> Path:
-    """Save maps as the pages of a float32 TIFF, each with all about it as JSON in its description.
+    """Save maps as pages of a float32 TIFF, each described by JSON in its image description.
 
     Pages may differ in size, as the blocks of a network do.
 
     Raises
     ------
     SaveError
-        See `atomic_save.saving`; the file that was there before is then intact.
+        See `atomic_save.saving`; an older file stays intact.
     """
     import tifffile
 

@@ -1,4 +1,4 @@
-"""Views of a record: a head and its channels, a map over the photo, a head in steps.
+"""Views of a record: a selected head, a map over the photo, a head step by step.
 
 Letters: d channels of a head, i key channel, j query channel, H rows, W columns.
 """
@@ -17,9 +17,9 @@ from napari_mst.cube import Provenance
 
 @dataclass(frozen=True)
 class Selection:
-    """A head of a block, and a key channel i and query channel j of it.
+    """A head of a block, with a key channel i and a query channel j.
 
-    All count from 0; None means all channels.
+    All numbers count from 0; None means all channels.
 
     Raises
     ------
@@ -29,7 +29,7 @@ class Selection:
     Notes
     -----
     ================  ====================
-    head, key, query  whole numbers from 0
+    head, key, query  integers from 0
     ================  ====================
 
     Examples
@@ -46,7 +46,7 @@ class Selection:
     query: int | None = None
 
     def check(self, heads: int, channels: int) -> None:
-        """Compare the selection with a block of *heads* heads of *channels* channels each."""
+        """Check the selection against a block of *heads* heads with *channels* channels each."""
         limits = {"head": heads, "key": channels, "query": channels}
         for name, limit in limits.items():
             value = getattr(self, name)
@@ -56,7 +56,7 @@ class Selection:
                 )
 
     def __str__(self) -> str:
-        """Describe the choice: `stages.0.encoder.1, head 1, i 3, j all`."""
+        """Describe the selection: `stages.0.encoder.1, head 1, i 3, j all`."""
         key = "all" if self.key is None else self.key
         query = "all" if self.query is None else self.query
         return f"{self.block}, head {self.head}, i {key}, j {query}"
@@ -64,22 +64,22 @@ class Selection:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionMap(Brief):
-    """A map over the photo at the resolution of its block, its padding cropped.
+    """A map over the photo at the resolution of its block, without the padding.
 
     Attributes
     ----------
     values
-        (H, W) float32, or (C, H, W) for all channels of a layer; each value stands for *pitch* x
-        *pitch* pixels of the photo, the last ones perhaps for fewer.
+        (H, W) float32, or (C, H, W) for all channels of a layer; each value covers *pitch* x
+        *pitch* pixels of the photo, and perhaps fewer at the end.
     overlay, unit
-        The name of the map in `OVERLAYS`, or "sensitivity", and its unit.
+        Name of the map in `OVERLAYS`, or "sensitivity", and its unit.
     pitch, offset
-        Pixels of the photo from one value to the next, and the (row, column) of the photo at which
-        the centre of the first value lies: (0.5, 0.5) where a value stands for 2 x 2 pixels.
+        Pixels of the photo from one value to the next, and row and column of the photo at the
+        centre of the first value: (0.5, 0.5) if a value covers 2 x 2 pixels.
     total
-        Sum over the whole padded photo, of which `values` lacks the padding.
+        Sum over the whole padded photo; `values` lacks the padding.
     pixel
-        Row and column of the photo, for a map of what one pixel attends to; None for others.
+        Row and column of the photo, for the attention weights of one pixel; None for other maps.
 
     Notes
     -----
@@ -108,12 +108,12 @@ class AttentionMap(Brief):
 
     @property
     def corner(self) -> tuple[int, int]:
-        """Row and column of the first pixel of the photo that the first value stands for."""
+        """Row and column of the first pixel of the photo that the first value covers."""
         row, column = (round(side - (self.pitch - 1) / 2) for side in self.offset)
         return row, column
 
     def describe(self) -> dict[str, Any]:
-        """All but the numbers, for JSON."""
+        """Return everything but the values, for JSON."""
         names = ("overlay", "unit", "pitch", "offset", "total", "pixel")
         return {
             **{name: getattr(self, name) for name in names},
@@ -124,9 +124,9 @@ class AttentionMap(Brief):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionSteps(Brief):
-    """One head step by step: the numbers that `overlays` map, for all its channels.
+    """One head step by step: the values behind `overlays`, for all channels of the head.
 
-    They are at some pixels of the photo only, evenly spread.
+    The values are sampled at evenly spaced pixels of the photo.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class AttentionSteps(Brief):
         (H, W): |x(p)| of the input of the block.
     keys, queries, values
         (d, H, W): sigma k_i(p) / |k_i|, q_j(p) / |q_j| and v_j(p). Keys times queries, summed over
-        all pixels, are the logits.
+        all pixels, give the logits.
     matrices
         Logits and attention of the head, (1, d, d).
     """
@@ -151,6 +151,6 @@ class AttentionSteps(Brief):
     provenance: Provenance = field(default_factory=Provenance)
 
     def attended(self, key: int) -> Singles:
-        """(H, W): (A v)_i(p), the sum of the values weighted by row *key* of A."""
+        """Return (A v)_i(p), (H, W): the sum of the values weighted by row *key* of A."""
         row = self.matrices.attention[0, key]
         return np.tensordot(row, self.values, axes=1)

@@ -1,7 +1,7 @@
-"""The attentions of a network, by block, as its passes say them, and a recorder of their matrices.
+"""The attentions that the passes of a network declare, and a recorder of their matrices.
 
-The recorder is a forward hook on the softmax of each attention (`AttentionSpec`), which the
-network itself and every mode of the engine call once a block. Letters: h heads of d channels.
+The recorder is a forward hook on the softmax of each attention (`AttentionSpec`), which the network
+and every mode of the engine call once per block. Letters: h heads of d channels.
 """
 
 import threading
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 
 class Attending(NamedTuple):
-    """A pass, and one of the attentions in it."""
+    """An attention, and the pass that contains it."""
 
     by: Pass
     spec: AttentionSpec
 
     @property
     def source(self) -> str:
-        """The name of the map that the attention sees."""
+        """Name of the map that the attention reads."""
         return self.by.reads[0]
 
     @property
     def described(self) -> PixelBlock:
-        """A block in which pixels attend to pixels, in numbers."""
+        """The sizes of a block in which pixels attend to pixels."""
         spec = self.spec
         return PixelBlock(spec.channels, spec.heads, spec.window, spec.keys, spec.shift)
 
 
 def attentions(program: Program, *, between_pixels: bool) -> dict[str, Attending]:
-    """The attentions of *program* between pixels, or between channels, by block.
+    """Return the attentions of *program* between pixels, or between channels, by block.
 
-    They are in the order in which they run; empty if there are none.
+    They are in the order in which they run.
     """
     return {
         spec.block: Attending(each, spec)
@@ -56,39 +56,39 @@ def attentions(program: Program, *, between_pixels: bool) -> dict[str, Attending
 
 
 def check_name(name: str, names: Collection[str], thing: str = "block") -> None:
-    """Refuse the *name* of a *thing* that is not among *names*, with a list of those."""
+    """Raise `AttentionError`, which lists *names*, if the *name* of a *thing* is not among them."""
     if name not in names:
         listed = shown(", ".join(names), 180)
         raise AttentionError(f"Expected a {thing} of {listed}, got {shown(name, 40)!r}.")
 
 
 def attention_blocks(network: nn.Module) -> dict[str, Attending]:
-    """The blocks of *network* in which channels attend to channels, by name."""
+    """Return the blocks of *network* in which channels attend to channels, by name."""
     return attentions(_program(network), between_pixels=False)
 
 
 def pixel_blocks(network: nn.Module) -> dict[str, Attending]:
-    """The blocks of *network* in which pixels attend to pixels, by name."""
+    """Return the blocks of *network* in which pixels attend to pixels, by name."""
     return attentions(_program(network), between_pixels=True)
 
 
 def _program(network: nn.Module) -> Program:
-    # Other modules say no passes, and so no attention.
+    # Other modules declare no passes and therefore no attention.
     return getattr(network, "program", lambda: Program(()))()
 
 
 @contextmanager
 def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
-    """A record of the attention of *model* in this block of code; the last run counts.
+    """Record the attention of *model* within a `with` block; the last run counts.
 
-    It watches the network itself and all runs of `Reconstructor`, on every device. Runs in other
-    threads, and recorders in other threads, are left alone. Of blocks between pixels it has the
-    shapes only; a network without any attention leaves the record empty.
+    The recorder watches the network itself and all runs of `Reconstructor`, on every device. It
+    ignores runs in other threads. For blocks between pixels it records only the shapes; a network
+    without attention leaves the record empty.
 
     Raises
     ------
     AttentionError
-        In the run, if it is of several photos at once.
+        During the run, if it processes several photos at once.
 
     Notes
     -----
@@ -114,7 +114,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     thread = threading.get_ident()
 
     def on_forward(name: str, _: nn.Module, logits: tuple[Tensor], attention: Tensor) -> None:
-        # A hook is called in every thread, and a record is of one of them.
+        # Hooks are called in every thread, but a record belongs to one thread.
         if threading.get_ident() != thread:
             return
         if name == first:
@@ -134,7 +134,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
 
 
 def _matrices(tensor: Tensor) -> Singles:
-    """(1, h, d, d) -> (h, d, d), on the CPU."""
+    """Move (1, h, d, d) to the CPU as (h, d, d)."""
     if len(tensor) != 1:
         raise AttentionError(
             f"Expected one photo while attention is recorded, got a batch of {len(tensor)}."

@@ -1,10 +1,10 @@
 """Attention rollout: the combined attention of all blocks of a U-shape, as one matrix.
 
-Source: Abnar & Zuidema, ACL 2020, doi:10.18653/v1/2020.acl-main.385. It multiplies (A + I) / 2 over
-the blocks, where I stands for the residual around each attention, and leaves the feed-forward
-parts out. There the tokens are the same in all blocks. Here they are channels, and convolutions
-between the blocks make other channels of them. So each convolution takes part with the sizes of its
-weights, as shares of each output channel: this extension is ours.
+Source: Abnar & Zuidema, ACL 2020, doi:10.18653/v1/2020.acl-main.385. Rollout multiplies (A + I) / 2
+over the blocks, where I stands for the residual around each attention, and ignores feed-forward
+parts. In the paper, all blocks share the same tokens. Here tokens are channels, which convolutions
+between the blocks mix. As our extension, each convolution takes part with the magnitudes of its
+weights, as shares of each output channel.
 
 Letters: C channels of the first and the last block.
 """
@@ -25,10 +25,10 @@ BLOCKS = 5
 
 
 def rollouts(network: nn.Module, blocks: Mapping[str, BlockAttention]) -> dict[str, Singles]:
-    """The rollout (C, C) of each stage of *network* whose *blocks* all attend between channels.
+    """Return the rollout (C, C) of each stage of *network* whose *blocks* attend between channels.
 
-    Row i has the shares of output channel i that come from each channel of the embedding of the
-    stage; it adds up to 1.
+    Row i holds the shares of output channel i that come from each channel of the stage's embedding;
+    it adds up to 1.
     """
     found = {}
     for index, stage in enumerate(getattr(network, "stages", ())):
@@ -63,7 +63,7 @@ def _rollout(stage: Any, name: str, blocks: Mapping[str, BlockAttention]) -> Dou
 
 
 def _shares(convolution: Any) -> Doubles:
-    """The share (C_out, C_in) of each input of *convolution*, by the size of its weights."""
+    """Return the share (C_out, C_in) of each input of *convolution*, by the size of its weights."""
     weight = convolution.weight.detach().cpu().double()
     if isinstance(convolution, nn.ConvTranspose2d):
         weight = weight.transpose(0, 1)

@@ -1,10 +1,10 @@
-"""The dependence of one band of one pixel of the cube on every pixel of the photo.
+"""Sensitivity of one band of one pixel of the cube to every pixel of the photo.
 
-It is the gradient, by autograd on a crop. With the attention matrices of the whole photo held
-fixed, the network is local: nothing further away than its convolutions reach can change the pixel.
-The crop is that reach, so within these limits the gradient is exact and complete. Two things are
-left out: a pixel changes the matrices, and through them the whole cube; and the correction of
-colours (see `colour_fidelity`) follows the network.
+The sensitivity is a gradient, computed by autograd on a crop. With the attention matrices of the
+whole photo held fixed, the network is local: nothing beyond the reach of its convolutions can
+change the pixel. The crop covers that reach, so within these limits the gradient is exact and
+complete. Two effects are left out: every pixel changes the matrices, and through them the whole
+cube; and the colour correction (see `colour_fidelity`) follows the network.
 
 Letters: H, W sides of the padded photo; h, w of the crop.
 """
@@ -45,20 +45,19 @@ def sensitivity(
 ) -> Singles:
     """|d cube[band, row, column] / d photo|, over the channels of the photo, for the value *at*.
 
-    *matrices* are the mixing matrices of the photo of *source*. *progress* is asked for a cancel
-    before each pass.
+    *matrices* are the mixing matrices of the photo of *source*. Cancellation of *progress* is
+    checked before each pass.
 
     Returns
     -------
-    The (h, w) map of the crop that can matter, within the photo; its first pixel is at the
-    `corner`.
+    The map (h, w) of the crop within the photo that can matter; its first pixel is `corner`.
     """
     crop, row_of, column_of = _reached(program, at, (source.height, source.width))
     top, left = int(row_of.min()), int(column_of.min())
     pixels = source.rows(top, int(row_of.max()) + 1)[:, :, left : int(column_of.max()) + 1]
     device = next(iter(matrices.values())).device
     photo = torch.tensor(pixels, device=device, dtype=program.dtype, requires_grad=True)
-    # Padded by reflection, as a run pads the whole photo, so that the gradient passes through it.
+    # Reflected as a run reflects the whole photo, so that the gradient passes through the padding.
     padded = photo[:, row_of - top][:, :, column_of - left][None]
     cube = program.whole(padded, matrices, partial(_watched, progress))
     value = cube[0, at.band, at.row - crop.top, at.column - crop.left]
@@ -67,9 +66,9 @@ def sensitivity(
 
 
 def mixing_matrices(program: Program, record: AttentionRecord) -> dict[str, Tensor]:
-    """The mixing matrices of all blocks, from the attention of a *record*.
+    """Return the mixing matrices of all blocks, from the attention in a *record*.
 
-    `engine.run` folds Gram matrices to the same.
+    `engine.run` obtains the same matrices by folding Gram matrices.
     """
     mixing = {}
     for name, block in attentions(program, between_pixels=False).items():
@@ -85,15 +84,15 @@ def mixing_matrices(program: Program, record: AttentionRecord) -> dict[str, Tens
 
 
 def corner(program: Program, at: Value, shape: Size) -> Size:
-    """Row and column of the first pixel of the photo that the value *at* a place can depend on."""
+    """Row and column of the first pixel of the photo on which the value *at* can depend."""
     _, row_of, column_of = _reached(program, at, shape)
     return int(row_of.min()), int(column_of.min())
 
 
 def reach(program: Program, at: Value, shape: Size) -> Window:
-    """The pixels of the padded photo on which the value *at* a place depends.
+    """The window of the padded photo on which the value *at* depends.
 
-    They extend to whole multiples of the padding, so that the crop can run like a photo.
+    It extends to whole multiples of the padding, so that the crop can run like a photo.
     """
     pixel = Window(at.row, at.row + 1, at.column, at.column + 1)
     sizes = program.sizes(*shape)
@@ -101,7 +100,7 @@ def reach(program: Program, at: Value, shape: Size) -> Window:
 
 
 def _reached(program: Program, at: Value, shape: Size) -> tuple[Window, Tensor, Tensor]:
-    """The `reach` of a value, and the rows and columns of the photo that fill it by reflection."""
+    """Return the `reach` of a value, and the rows and columns of the photo reflected into it."""
     window = reach(program, at, shape)
     row_of, column_of = (reflected_index(side, program.multiple) for side in shape)
     return window, row_of[window.rows], column_of[window.columns]
@@ -110,9 +109,9 @@ def _reached(program: Program, at: Value, shape: Size) -> tuple[Window, Tensor, 
 def _watched(
     progress: Progress, each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]
 ) -> Tensor:
-    """The result of *each* pass, which asks for a cancel first."""
+    """Check for cancellation, then compute the result of *each* pass."""
     progress.check()
     if not each.uses:
         return each.apply(maps, folded)
-    # Computed again for its gradient, so that a crop takes the memory of one such pass, not of all.
+    # Recomputed for its gradient, so that a crop takes the memory of one pass instead of all.
     return checkpoint(each.local, *maps, folded[each.uses], use_reentrant=False)

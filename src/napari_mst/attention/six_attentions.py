@@ -1,10 +1,10 @@
-"""Six attentions of a pixel of a photo, side by side, without any training.
+"""Six attention mechanisms for one pixel of a photo, side by side, without any training.
 
-Between pixels all have the one head of non-local means, whose matrices are known (see
-`denoising.as_attention`). Its features of a pixel with the colour t, in 8-bit sRGB codes, are Xi(t)
-= [|t|^2, t, 1], and its score of two pixels is -|t_p - t_q|^2 / (3 h^2): minus the mean squared
-difference over h^2. They differ in which keys a query may see. Between channels, red, green and
-blue attend to each other over the whole part of the photo.
+All mechanisms between pixels use the single head of non-local means, whose matrices are known (see
+`denoising.as_attention`). For a pixel with the colour t, in 8-bit sRGB codes, the features are
+Xi(t) = [|t|^2, t, 1], and the score of two pixels is -|t_p - t_q|^2 / (3 h^2), minus the mean
+squared difference over h^2. The mechanisms differ in the keys that a query sees. Between channels,
+red, green and blue attend to each other over the whole part of the photo.
 
 Letters: C channels, h rows and w columns of the part.
 """
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 
 WINDOW = 8
-"""Pixels along a side of a window, and of a patch that is one token."""
+"""Side in pixels of a window, and of a patch that becomes one token."""
 
 MARGIN = 5
-"""Windows shown on each side of the window of the pixel."""
+"""Windows shown on each side of the pixel's window."""
 
 PATCH_SIDE = 16
-"""Pixels along a side of the patch of a single head; the pixel lies in its middle."""
+"""Side in pixels of the patch of a single head, centred on the pixel."""
 
 _COLUMNS = 3
 _INCHES = 3.2
@@ -64,19 +64,19 @@ _PLAIN = HeadOptions(has_bias=False, has_projection=False)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(Brief):
-    """The answer of one mechanism: the weights of a pixel, and the colour that they make of it.
+    """The result of one mechanism: the weights of a pixel, and the resulting colour.
 
     Attributes
     ----------
     title, equation
-        The mechanism, for a person.
+        Name and equation of the mechanism.
     weights
-        (h, w) over the part of the photo, which add up to 1; between channels (3, 3), whose rows
-        do. Keys beyond the photo have the rest.
+        (h, w) over the part of the photo, adding up to 1 together with keys beyond the photo; for
+        attention between channels (3, 3), where each row adds up to 1.
     keys, effective
-        The number of keys, and of those that count: 1 / sum of the squared weights.
+        Number of keys, and effective number of keys: 1 / sum of the squared weights.
     made
-        Red, green and blue of the pixel afterwards, (3,), in 8-bit codes.
+        Resulting red, green and blue (3,) of the pixel, in 8-bit codes.
     """
 
     title: str
@@ -88,13 +88,13 @@ class Answer(Brief):
 
     @property
     def lines(self) -> str:
-        """Two lines: the keys that count, and the pixel that is made of them."""
+        """Two lines with the effective number of keys and the resulting colour."""
         colour = ", ".join(f"{code:.0f}" for code in self.made)
         return f"{self.effective:.1f} of {self.keys:,} keys count\nmakes {colour}"
 
 
 class AttentionPicture(NamedTuple):
-    """A picture of an answer, or of what makes tokens, with its title, equation and lines."""
+    """A picture of an answer or of a token embedding, with its title, equation and lines."""
 
     title: str
     equation: str
@@ -104,7 +104,7 @@ class AttentionPicture(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SideBySide(Brief):
-    """Six attentions and their ancestor on a part of a photo.
+    """Six attention mechanisms and non-local means, their ancestor, on a part of a photo.
 
     Attributes
     ----------
@@ -113,11 +113,11 @@ class SideBySide(Brief):
     corner
         Row and column of the photo at which the part begins.
     codes
-        The part, (3, h, w), in 8-bit sRGB codes.
+        The part (3, h, w) in 8-bit sRGB codes.
     h
-        The codes by which pixels may differ and still count.
+        Difference in codes up to which pixels count as similar.
     answers
-        The last of them lies between channels, all others on the photo.
+        Results of the mechanisms; the last one attends between channels, the others between pixels.
     """
 
     pixel: Pixel
@@ -133,13 +133,13 @@ class SideBySide(Brief):
 
     @property
     def sentence(self) -> str:
-        """The pixel, and how it is compared."""
+        """A sentence with the pixel's colour and h."""
         row, column = self.place
         before = ", ".join(f"{code:.0f}" for code in self.codes[:, row, column])
         return f"Pixel {self.pixel} is {before}; h is {self.h:.3g} codes."
 
     def picture(self, answer: Answer) -> Codes:
-        """The part in which pixels shine by their weight, (h, w, 3) uint8; (3, 3) of channels."""
+        """Return the part lit by the weights, (h, w, 3) uint8; (3, 3, 3) for channels."""
         weights = (answer.weights / answer.weights.max())[..., None]
         shine = weights * _YELLOW
         if answer is self.answers[-1]:
@@ -149,10 +149,10 @@ class SideBySide(Brief):
 
     @property
     def merged(self) -> Codes:
-        """Patch merging of the part: its four (h / 2, w / 2) corners, side by side, uint8.
+        """Patch merging of the part: the four sub-images (h / 2, w / 2) side by side, uint8.
 
-        Each pixel of the map after it has all four of them, 4 C numbers, from which a matrix makes
-        2 C. Beyond the part are zeros.
+        Each pixel of the merged map has the values of all four, 4 C channels, which a matrix
+        reduces to 2 C. The part is padded with zeros.
         """
         filled = filled_up(torch.from_numpy(self.codes)[None], 2)[0]
         rows = [
@@ -162,13 +162,13 @@ class SideBySide(Brief):
 
     @property
     def embedded(self) -> Codes:
-        """Patch embedding of the part: one colour, the mean, for each token of 8 x 8, uint8."""
+        """Patch embedding of the part: the mean colour of each token of 8 x 8 pixels, uint8."""
         means = F.avg_pool2d(torch.from_numpy(self.codes)[None], WINDOW, ceil_mode=True)
         return means[0].permute(1, 2, 0).numpy().astype(np.uint8)
 
     @property
     def pictures(self) -> list[AttentionPicture]:
-        """A picture of each answer; then of merging and embedding."""
+        """Pictures of all answers, then of patch merging and embedding."""
         return [
             *(
                 AttentionPicture(one.title, one.equation, one.lines, self.picture(one))
@@ -179,7 +179,7 @@ class SideBySide(Brief):
         ]
 
     def plot(self) -> "Figure":
-        """All of them as a figure. Raises `AttentionError` if matplotlib is missing."""
+        """Draw all pictures as a figure. Raises `AttentionError` if matplotlib is missing."""
         pictures = self.pictures
         rows = -(-len(pictures) // _COLUMNS)
         size = (_INCHES * _COLUMNS, _INCHES * rows)
@@ -197,10 +197,10 @@ class SideBySide(Brief):
 
 
 def side_by_side(photo: PhotoLike, row: int, column: int, codes: float | None = None) -> SideBySide:
-    """Six attentions of the pixel of *photo* at *row* and *column*, and non-local means.
+    """Apply six attention mechanisms and non-local means to one pixel of *photo*.
 
     *codes* is h, in 8-bit codes; by default the larger of 1.2 times the noise of the photo and 8.
-    The part of the photo around the pixel begins and ends with whole windows, or with the photo.
+    The part of the photo around the pixel is made of whole windows, cut at the end of the photo.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def side_by_side(photo: PhotoLike, row: int, column: int, codes: float | None = 
     DenoisingError
         If *codes* is not above 0.
     PhotoError
-        If it is no photo.
+        If *photo* cannot be read as a photo.
 
     Notes
     -----
@@ -246,19 +246,19 @@ def side_by_side(photo: PhotoLike, row: int, column: int, codes: float | None = 
 
 
 def _span(index: int, length: int) -> tuple[int, int]:
-    """The first pixel of the part along an axis, and one past its last."""
+    """Return the first pixel of the part along an axis, and one past its last."""
     window = index // WINDOW
     return max(window - MARGIN, 0) * WINDOW, min((window + MARGIN + 1) * WINDOW, length)
 
 
 def _answer(title: str, equation: str, weights: Doubles, codes: Doubles, keys: int) -> Answer:
-    """The answer whose *weights* lie over the part."""
+    """Return the answer with *weights* over the part."""
     effective = float(1 / np.square(weights).sum())
     return Answer(title, equation, weights, keys, effective, (weights * codes).sum((1, 2)))
 
 
 def _single_head(codes: Doubles, place: Pixel, h: float) -> Answer:
-    """One head over the columns of a patch, with the pixel in its middle."""
+    """Apply one head to the pixels of a patch, centred on the pixel."""
     top, left = (
         min(max(index - PATCH_SIDE // 2, 0), max(side - PATCH_SIDE, 0))
         for index, side in zip(place, codes.shape[1:], strict=True)
@@ -307,11 +307,11 @@ _MECHANISMS: dict[str, tuple[str, Callable[[], Heads]]] = {
         lambda: PatchAttention(_FEATURES, 1, 1, _PLAIN),
     ),
 }
-"""The mechanisms between pixels: equation, and how they are made. The first sees a patch alone."""
+"""Mechanisms between pixels: equation and constructor. The first one sees only a patch."""
 
 
 def _of_mechanism(codes: Doubles, place: Pixel, h: float, title: str) -> Answer:
-    """The answer of a mechanism whose only head is non-local means between pixels."""
+    """Apply a mechanism whose only head computes non-local means between pixels."""
     equation, make = _MECHANISMS[title]
     head = make().double().requires_grad_(False)
     filtering = filter_head(h)
@@ -319,7 +319,7 @@ def _of_mechanism(codes: Doubles, place: Pixel, h: float, title: str) -> Answer:
     head.to_qkv.weight.copy_(torch.cat([filtering.query.weight, filtering.key.weight, values]))
     columns = embedding(codes.reshape(COLOURS, -1).T).T
     features = torch.from_numpy(columns.reshape(-1, *codes.shape[1:]))[None]
-    # As a run does, the end of a photo is reflected until windows fit.
+    # The end of the photo is reflected until windows fit, as in a run.
     padded = pad(features, 1 if title.startswith("single") else WINDOW)
     with torch.inference_mode():
         answer = head.weights(padded, place)
@@ -335,7 +335,7 @@ def _of_mechanism(codes: Doubles, place: Pixel, h: float, title: str) -> Answer:
 
 
 def _channels(codes: Doubles, place: Pixel) -> Answer:
-    """Red, green and blue attend to each other over all pixels, by projections that do nothing."""
+    """Let red, green and blue attend to each other over all pixels, with identity projections."""
     spectral = SpectralAttention(COLOURS, 1).double().requires_grad_(False)
     for part in (spectral.to_q, spectral.to_k):
         part.weight.copy_(torch.eye(COLOURS))

@@ -1,8 +1,8 @@
-"""The output of a network whose attention weights are changed: "what if".
+"""The output of a network with changed attention weights: "what if".
 
-Only the softmax of an attention (`AttentionSpec.softmax`) is another one in the copy of the
-network. It is run like any network: exact, streamed, at any size. The correction of colours, which
-follows the network, is left out.
+In a copy of the network, only the softmax of each attention (`AttentionSpec.softmax`) is replaced.
+The copy runs like any network: exact, streamed, at any size. The colour correction, which follows
+the network, is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,16 +30,16 @@ from napari_mst.networks.network import Program
 
 @dataclass(frozen=True, eq=False)
 class AttentionChange:
-    """Other attention weights in place of the weights of a photo.
+    """A change of the attention weights of a photo.
 
     Attributes
     ----------
     temperature
-        Divides the scores of all heads, above 0: weights are more even above 1.
+        Divisor, above 0, of the scores of all heads; weights are more even above 1.
     equal, silent
-        Heads, by block, whose weights are all equal, or that add nothing.
+        Heads, by block, that get equal weights, or whose output is removed.
     record
-        The matrices of another photo, which replace the matrices of this photo.
+        Matrices of another photo, which replace those of this photo.
 
     Notes
     -----
@@ -62,18 +62,18 @@ class AttentionChange:
 
 @dataclass(frozen=True, eq=False)
 class HeadShares:
-    """The share of each head of each block, 0 or more, and the history of the run."""
+    """The share of every head, 0 or more, by block, and the history of the run."""
 
     blocks: dict[str, tuple[float, ...]]
     provenance: Provenance
 
 
 class HeadEffects(PhotoExplorer):
-    """The effects of all heads of a network on the cube of *photo*, or of a *region* of it.
+    """The effect of every head of a network on the cube of *photo*, or of a *region* of it.
 
-    The cube is compared with the one in which all keys of the head have the same weight. So it
-    answers what the entropy of a matrix does not: a head with nearly uniform weights may do much.
-    `AttentionExplorer` describes the arguments. The cube itself is computed once, and kept.
+    The cube is compared with the cube that results if all keys of the head have equal weights.
+    Entropy cannot answer this question: a head with nearly uniform weights may have a large effect.
+    `AttentionExplorer` describes the arguments. The unchanged cube is computed once and cached.
 
     Raises
     ------
@@ -85,7 +85,7 @@ class HeadEffects(PhotoExplorer):
     ===========  ===========================================================================
     photo        a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
     map()        (H, W) float32, 0 or more: the mean over the bands, in the unit of the cube
-    shares()     of each head, 0 or more: 1 is what equal weights in all heads change
+    shares()     of each head, 0 or more: 1 is the effect of equal weights in all heads
     changed()    (B, H, W) float32 in the unit of the cube
     unchanged()  the same
     ===========  ===========================================================================
@@ -124,13 +124,13 @@ class HeadEffects(PhotoExplorer):
 
     @cached_property
     def _other_weights(self) -> dict[nn.Module, ChangedWeights]:
-        """Stands in for each softmax of the network in `_other_program`."""
+        """The replacements, in `_other_program`, of each softmax of the network."""
         every = (cast("nn.Module", spec.softmax) for spec in chain(*self._specs.values()))
         return {softmax: ChangedWeights() for softmax in every}
 
     @cached_property
     def _other_program(self) -> Program:
-        """The passes with `_other_weights`; cached, since the copy takes a fifth of a short run."""
+        """The passes with `_other_weights`; cached, as copying takes a fifth of a short run."""
         return with_weights(self._network(), self._other_weights).program()
 
     def _weights_of(self, spec: AttentionSpec) -> ChangedWeights:
@@ -139,9 +139,9 @@ class HeadEffects(PhotoExplorer):
     def map(
         self, block: str = "", head: int | None = None, progress: Progress | None = None
     ) -> AttentionMap:
-        """The mean over the bands of abs(cube - cube with equal weights) in a *head* of a *block*.
+        """Map the effect of a *head* of a *block*: the mean over the bands of the absolute change.
 
-        Without a head all heads of the block change, and without a block all blocks.
+        Without a head, all heads of the block get equal weights; without a block, all blocks.
 
         Raises
         ------
@@ -154,9 +154,9 @@ class HeadEffects(PhotoExplorer):
         return self._map(EFFECT, chosen, values, provenance)
 
     def shares(self, progress: Progress | None = None) -> HeadShares:
-        """The share of each head in the effect of all, averaged over the pixels, by block.
+        """Return the effect of each head relative to the effect of all, averaged over the pixels.
 
-        Heads work together, so shares do not add up to 1.
+        Heads interact, so shares do not add up to 1.
         """
         progress = progress or self._progress
         blocks = self._specs.items()
@@ -172,13 +172,13 @@ class HeadEffects(PhotoExplorer):
         return HeadShares(shares, self._prepared.provenance(progress))
 
     def changed(self, change: AttentionChange, progress: Progress | None = None) -> Floats:
-        """The cube (B, H, W) that the network makes with a *change* of its attention.
+        """Return the cube (B, H, W) that the network makes with a *change* of its attention.
 
         Raises
         ------
         AttentionError
-            If there is no such block or head, the temperature is not above 0, or the record is of
-            another network.
+            If there is no such block or head, if the temperature is not above 0, or if the record
+            is of another network.
         """
         specs = self._specs
         if not 0 < change.temperature < np.inf:
@@ -197,7 +197,7 @@ class HeadEffects(PhotoExplorer):
         return self._unpadded(self._run(self._other_program, progress or self._progress)[0])
 
     def unchanged(self, progress: Progress | None = None) -> Floats:
-        """The cube (B, H, W) of the unchanged network; it is computed once."""
+        """Return the cube (B, H, W) of the unchanged network; it is computed once."""
         return self._unpadded(self._whole(progress or self._progress))
 
     def _unpadded(self, numbers: Floats) -> Floats:
@@ -212,7 +212,7 @@ class HeadEffects(PhotoExplorer):
     def _changed(
         self, block: str, head: int | None, progress: Progress
     ) -> tuple[Singles, Provenance]:
-        """The values of `map`, and their history."""
+        """Return the values of `map`, and their history."""
         if block:
             check_name(block, self._specs)
         every = list(chain(*self._specs.values()))
@@ -226,14 +226,14 @@ class HeadEffects(PhotoExplorer):
             heads = range(spec.heads) if head is None else [head]
             self._weights_of(spec).change(equal=heads if spec in chosen else ())
         numbers, provenance = self._run(self._other_program, progress)
-        # In place: a large cube need not be in memory a third time.
+        # In place, so that a large cube is not in memory a third time.
         np.subtract(numbers, self._whole(progress), out=numbers)
         np.abs(numbers, out=numbers)
         return numbers.mean(axis=0, dtype=np.float32), provenance
 
 
 def _given(record: AttentionRecord, spec: AttentionSpec) -> torch.Tensor:
-    """The matrices (h, d, d) of *record* for an attention between channels."""
+    """Return the matrices (h, d, d) of *record* for an attention between channels."""
     side = spec.channels // spec.heads
     expected = (spec.heads, side, side)
     found = record[spec.block].attention if spec.block in record else np.empty(0)
