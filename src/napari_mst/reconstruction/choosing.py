@@ -1,4 +1,4 @@
-"""The first line of a notebook: the cube of a photo."""
+"""The cube of a photo in one call, for notebooks."""
 
 from os import PathLike
 
@@ -15,19 +15,19 @@ def reconstruct(
     *,
     calibrated_by: str = "",
 ) -> SpectralCube:
-    """The cube of *photo*: (B, H, W) float32, wavelengths in nm.
+    """Reconstruct the cube of *photo*: (B, H, W) float32, wavelengths in nm.
 
-    A `Reconstructor` has options, and makes many cubes with one model.
+    Use a `Reconstructor` for options, or for many cubes with one model.
 
     Parameters
     ----------
     photo
         A file, an array (H, W, 3) or a `Photo`.
     model
-        A model, its name or its file; by default `mstpp-photo` for photos of cameras, and
-        `mstpp-srgb` for those whose colours are exact: see `Photo.exact_by`.
+        A model, its name or its file; by default `mstpp-photo` for camera photos, and `mstpp-srgb`
+        for photos with exact colours: see `Photo.exact_by`.
     calibrated_by
-        What makes sure that the colours of *photo* are exact, as "rendering" for a rendered image.
+        Reason why the colours of *photo* are exact, such as "rendering" for a rendered image.
 
     Raises
     ------

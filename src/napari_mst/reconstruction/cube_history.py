@@ -1,4 +1,4 @@
-"""The last step: say where a cube came from.
+"""The last step: record where a cube came from.
 
 Letters: B bands, H rows, W columns.
 """
@@ -37,19 +37,19 @@ ELSEWHERE = {
     *("device", "memory", "device_memory", "precision", "denoise", "correct_colour"),
     *("acquisition", "calibrated_by", "region", "ensemble"),
 }
-"""Options of a run that have fields of their own in a history, or do not change the cube."""
+"""Options with dedicated fields in a history, or without influence on the cube."""
 THROUGH = {"device": "", "memory": " through memory", "file": " through a file"}
-"""The words of a history for the place of a plan."""
+"""Wording in a history for the place where a plan keeps features."""
 
 
 @cache
 def _version(package: str) -> str:
-    # Looked up once: the search through all installed packages takes 10 ms.
+    # Cached, since searching all installed packages takes 10 ms.
     return metadata.version(package)
 
 
 def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
-    """The part of the history that is known before a run, for a photo of this *sha256*."""
+    """Return the part of the history known before a run, for a photo with this *sha256*."""
     card = setup.model.card
     options = setup.options
     denoise = options.denoise
@@ -78,7 +78,7 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
 
 
 def provenance_of(result: RunResult) -> Provenance:
-    """The history of a *result*: what made it, of which photo, and what was assumed on the way."""
+    """Return the history of a *result*: model, photo, settings and assumptions."""
     job = result.job
     photo = job.photo
     card = job.setup.model.card
@@ -104,7 +104,7 @@ def provenance_of(result: RunResult) -> Provenance:
 
 
 def _padding_notes(job: Job) -> tuple[str, ...]:
-    """The padding of a photo that the windows or blocks of the network do not divide."""
+    """Describe the padding of a photo that the windows or blocks of the network do not divide."""
     program = job.setup.program
     height, width = job.part.shape
     rows, columns = program.padded(height, width)
@@ -117,7 +117,7 @@ def _padding_notes(job: Job) -> tuple[str, ...]:
 
 
 def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube:
-    """The planes of a *result* as a cube; pixels that are unknown in the photo are NaN in it."""
+    """Return the planes of a *result* as a cube, with NaN at unknown pixels of the photo."""
     data = result.planes
     card = result.job.setup.model.card
     part = result.job.part
@@ -144,22 +144,22 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
 
 
 def _band(job: Job, correction: Correction | None) -> dict[str, Any]:
-    """The prediction interval for the history: the photo's own, widened by doubt about light."""
+    """Return the prediction interval for the history, widened if the light was estimated."""
     band = photo_interval(job.setup.model.card, _doubt(job, correction))
     if not band or not job.light_doubt:
         return band
-    # The two are independent, so their squares add up.
+    # Independent doubts add in quadrature.
     doubt = np.hypot(band["doubt"], job.light_doubt).round(4).tolist()
     return {**band, "doubt": doubt, "holds": f"{band['holds']} and an estimated light"}
 
 
 def _doubt(job: Job, correction: Correction | None) -> str:
-    """The doubt about the photo of *job* that its prediction interval has to hold."""
+    """Return the doubt about the photo of *job* that its prediction interval must cover."""
     card = job.setup.model.card
     if card.needs_camera:
         return NOISE
     if NOISE not in card.error_band:
-        return CAMERA  # a model of photos of cameras
+        return CAMERA  # a model for camera photos
     if not job.options.calibrated_by:
         return CAMERA
     has_blocks = correction is not None and correction.is_jpeg
@@ -173,7 +173,7 @@ def _engine(setup: Setup) -> str:
 
 
 def _acquisition_fields(acquisition: Acquisition | None) -> dict[str, Any]:
-    """The fields of a `Provenance` that record the *acquisition*."""
+    """Return the fields of a `Provenance` that record the *acquisition*."""
     if acquisition is None:
         return {}
     return {
@@ -187,7 +187,7 @@ def _acquisition_fields(acquisition: Acquisition | None) -> dict[str, Any]:
 
 
 def _known(acquisition: Acquisition | None) -> dict[str, str]:
-    """The option that names what is known in the photo by a checksum; none if nothing is."""
+    """Return the option that identifies known surfaces in the photo by a checksum, if any."""
     if acquisition is None or not acquisition.references:
         return {}
     numbers = [
@@ -199,7 +199,7 @@ def _known(acquisition: Acquisition | None) -> dict[str, str]:
 
 
 def _sensor(acquisition: Acquisition) -> Sequence[Sequence[float]]:
-    """The response of a camera or light that is a file, which may be gone when the cube is read."""
+    """Return the response of a camera or light from a file, which may be gone when it is needed."""
     if acquisition.is_estimated or not (
         is_file(acquisition.camera) or is_file(acquisition.illuminant)
     ):

@@ -1,7 +1,8 @@
-"""Denoise a photo by non-local Bayes before the network sees it, where it is noisy.
+"""Denoises a noisy photo by non-local Bayes before the network sees it.
 
-The networks here were trained on noise, and yet a filter before them does better on noisy photos,
-while it harms clean ones (docs/denoising.md). So `decided` asks the whole photo how noisy it is.
+Although the networks were trained with noise, filtering first improves the results of noisy photos;
+it worsens those of clean ones (docs/denoising.md). So `decided` measures the noise of the whole
+photo.
 """
 
 from dataclasses import replace
@@ -26,26 +27,26 @@ from napari_mst.reconstruction.colour_fidelity.code_cells import Cells
 from napari_mst.reconstruction.colour_fidelity.photo_noise import has_jpeg_grid
 from napari_mst.reconstruction.job import Job
 
-# Photos with less noise than this, in 8-bit codes at middle grey, are left as they are. Clean CAVE
-# scenes have 0.6 at most, except one, whose texture gives it away; from 1.8 on denoising helps.
+# Photos with less noise than this, in 8-bit codes at middle grey, are not denoised. Clean CAVE
+# scenes have at most 0.6, except one that is recognised by its texture; denoising helps from 1.8.
 _LEAST_CODES = 1.6
 
-# No sensor has more; what has is no photo, but a drawing or a test pattern of random pixels.
+# No sensor has more noise: such an image is a drawing or a test pattern of random pixels.
 _MOST_CODES = 30.0
 
-# See `SensorNoise.whiteness`: clean texture has up to 0.06 where its detail passes for so much
-# noise, and scenes with a variance of 1e-3 over the signal have 0.25 at least.
+# See `SensorNoise.whiteness`: clean texture that looks this noisy reaches at most 0.06, scenes with
+# a noise variance of 1e-3 over the signal at least 0.25.
 _LEAST_WHITENESS = 0.2
 
 
 def decided(job: Job) -> Job:
-    """The *job* with the way in which its photo is to be denoised, if it is.
+    """Return *job* with the settings for denoising its photo, if it needs denoising.
 
-    A preview is denoised by what noise is left in it, and a region by the noise of the whole photo.
+    A preview is denoised by the noise that is left in it, a region by the noise of the whole photo.
     """
     choice = job.options.denoise
     card = job.setup.model.card
-    # The models for which denoising was found to help.
+    # Denoising was measured to help these models.
     is_measured = card.rendering in (SRGB_D65, CAMERA_RGB)
     if choice == "off" or (choice == "auto" and not is_measured):
         return job
@@ -62,7 +63,7 @@ def decided(job: Job) -> Job:
 
 
 def _gains(job: Job) -> tuple[float, float, float]:
-    """The factors by which the channels of the photo are larger than in the sensor."""
+    """Return the gains of the photo's channels relative to the sensor."""
     acquisition = job.options.acquisition
     if acquisition is None or job.photo.shot is not None:
         return 1.0, 1.0, 1.0
@@ -71,10 +72,10 @@ def _gains(job: Job) -> tuple[float, float, float]:
 
 
 def denoised(job: Job, progress: Progress | None = None) -> Job:
-    """The *job* with its part denoised as `decided` says, which a note says.
+    """Return *job* with its part denoised as `decided`, and a note about it.
 
-    A region gets the same pixels as in the whole denoised photo. Without a *progress*, pixels
-    are denoised where they are read.
+    A region gets the same pixels as in the whole denoised photo. Without *progress*, pixels are
+    denoised when they are read.
 
     Raises
     ------
@@ -100,14 +101,14 @@ def denoised(job: Job, progress: Progress | None = None) -> Job:
 
 
 def bytes_to_denoise(job: Job) -> int:
-    """About the bytes of memory that denoising takes, and what it keeps through the run."""
+    """Return the approximate memory of denoising in bytes, including what stays during the run."""
     if job.denoising is None:
         return 0
     return job.part.pixels.size * kept_as(job.part)[0].itemsize + working_bytes()
 
 
 def _is_noisy(photo: Photo, noise: SensorNoise) -> bool:
-    """True if *noise* is that of a sensor, and a filter takes more of it than of the photo."""
+    """True if *noise* is sensor noise, and a filter removes more of it than of the photo."""
     is_noise = noise.whiteness >= _LEAST_WHITENESS
     is_large = _LEAST_CODES <= noise.codes <= _MOST_CODES
     return is_noise and is_large and not has_jpeg_grid(Cells(photo, np.zeros(3)))

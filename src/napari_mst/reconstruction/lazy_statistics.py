@@ -1,7 +1,7 @@
-"""The statistics of a whole photo, by which any part of its cube can be computed.
+"""The statistics of a whole photo, from which any part of its cube can be computed.
 
-They are added up in one pass over the photo and kept in a file for the next time; or, long before
-that, estimated from squares of the photo. Letters: C channels, H rows, W columns, N squares.
+They are summed in one pass over the photo and cached in a file, or estimated much faster from
+squares of the photo. Letters: C channels, H rows, W columns, N squares.
 """
 
 import hashlib
@@ -46,12 +46,12 @@ class Statistics:
     Attributes
     ----------
     known
-        The statistics that the passes of the network use.
+        Statistics used by the passes of the network.
     noise
-        The noise that the network removes from the photo, once that was measured.
+        Noise that the network removes from the photo, if measured.
     error
-        The largest error that estimated statistics have made on the squares, as a share of the
-        largest number there; 0 for those of the whole photo.
+        Largest error of estimated statistics on the squares, as a share of the largest value there;
+        0 for statistics of the whole photo.
     """
 
     known: Known
@@ -63,7 +63,7 @@ class Statistics:
 
 
 def added_up(job: Job) -> tuple[Statistics, Plan]:
-    """The statistics of all of the photo, and the plan of the run that has added them up.
+    """Sum the statistics of the whole photo; also return the plan of that run.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def added_up(job: Job) -> tuple[Statistics, Plan]:
         As `run`.
     """
     setup = job.setup
-    # Of the torch module: statistics are kept as tensors, and the thin pass is one of torch.
+    # The torch module is needed, as statistics are tensors and the thin pass is a torch pass.
     device, program = setup.device.device, setup.network.program()
     plan = Plan()
     folded: Folded = {}
@@ -91,11 +91,11 @@ def added_up(job: Job) -> tuple[Statistics, Plan]:
 
 
 def up_to_statistics(program: Program) -> Program | None:
-    """The part of *program* that makes its last statistic; None if it has none."""
+    """Return *program* up to its last statistic; None if it has no statistics."""
     makers = _makers(program)
     if not makers:
         return None
-    # The engine gives a result for each pixel: one thin plane, which nobody looks at.
+    # The engine needs a result for each pixel: one thin plane, which is discarded.
     last = Pass("thin", (makers[-1],), lambda features: features[:, :1], 1, work=1.0)
     return program.until(makers[-1], last)
 
@@ -107,20 +107,20 @@ def _makers(program: Program) -> list[str]:
 # ------------------------------------------------------------------------------------- estimated
 
 SIDE = 64
-"""Pixels along each side of a square from which statistics are estimated."""
+"""Side in pixels of a square from which statistics are estimated."""
 SAMPLE = 350_000
-"""Pixels of all squares with what lies around them: as many take about a second."""
+"""Pixels in all squares including their margins; this many take about a second."""
 JUDGED = 5
-"""The period, in squares, at which the error is measured."""
+"""The error is measured on every fifth square."""
 
 
 def estimated(job: Job) -> Statistics | None:
-    """The statistics of squares from all over the photo, and the error that they make there.
+    """Estimate the statistics from squares all over the photo, and the error of the estimate.
 
-    Each square is computed with all that it depends on, so that only the choice of squares is off.
-    Two halves of them give two cubes: half of their difference is the error of the mean of both.
+    Each square is computed with its full surroundings, so only the choice of squares causes errors.
+    Two halves of the squares give two cubes, and half of their difference is the error of the mean.
 
-    None where the network has no statistics of this kind, or the photo is not larger than a few
+    Returns None if the network has no such statistics, or if the photo is not larger than a few
     squares.
     """
     program = job.setup.network.program()
@@ -159,20 +159,20 @@ def estimated(job: Job) -> Statistics | None:
         )
         largest = max(largest, float(np.abs(first).max()))
         error = max(error, float(np.abs(first - second).max()) / 2)
-    # Never 0, by which an exact cube is known.
+    # Never 0, which marks an exact cube.
     error = max(error / (largest or 1), 1e-6)
     return Statistics(Known(folded, device=device), error=error)
 
 
 def _of_squares(job: Job, squares: list[Singles], inner: Window, totals: Folded) -> Folded:
-    """The statistics of the *inner* parts of *squares*, whose sums are added to the *totals*."""
+    """Return the statistics of the *inner* parts of *squares*, and add their sums to *totals*."""
     program, full = job.setup.network.program(), squares[0].shape[1]
 
     def fold(each: Pass, total: Tensor, _: int) -> Any:
         totals[each.writes] = totals.get(each.writes, 0) + total
         return each.fold(total, len(squares) * _pixels(program, each, inner))
 
-    # One below the other: what lies around the inner part of each makes it what it is.
+    # The squares are stacked vertically; their margins keep the inner parts independent.
     own = [inner.moved(full * at) for at in range(len(squares))]
     source = _rows_of(np.concatenate(squares, 1))._replace(fold=fold, own=own)
     thin = cast("Program", up_to_statistics(program))
@@ -189,7 +189,7 @@ def _pixels(program: Program, each: Pass, window: Window) -> int:
 
 
 def margin_of(program: Program, device: torch.device) -> int:
-    """The pixels around a part of a photo on which it depends, in steps of the coarsest map."""
+    """Return the margin in pixels on which a part depends, in steps of the coarsest map."""
     far, grain = 2**12, max(8, program.multiple)
     window = Window(far, far + SIDE, far, far + SIDE)
     everything = Sweep(program.passes, (program.output.writes,), ())
@@ -201,16 +201,16 @@ def margin_of(program: Program, device: torch.device) -> int:
 # ------------------------------------------------------------------------------------------- kept
 
 FOLDER = "NAPARI_MST_CACHE"
-"""The environment variable with the folder of statistics that are kept; "" keeps none."""
+"""Environment variable for the folder of cached statistics; "" disables the cache."""
 MOST_FILES = 200
-"""Files in that folder; the oldest go. One takes .2 to .6 MB."""
+"""Largest number of cached files of .2 to .6 MB; the oldest are deleted."""
 
 
 def recalled(job: Job, ranks: int = 1) -> Statistics | None:
-    """The statistics of an earlier pass over this photo, with this network and these settings.
+    """Return cached statistics of this photo, with this network and these settings.
 
-    Added up by *ranks* processes. None where there are none that fit: a file that is damaged, or
-    of another version, is not there.
+    They were summed by *ranks* processes. None if no cached file fits; damaged files and files of
+    other versions are ignored.
     """
     path, seal = _place(job, ranks)
     if path is None:
@@ -227,7 +227,7 @@ def recalled(job: Job, ranks: int = 1) -> Statistics | None:
         noise = measured and Noise(tuple(measured["deviation"]), measured["is_jpeg"])
         folded = {name: each.to(job.setup.device.device) for name, each in load(numbers).items()}
         _check_fit(folded, job.setup)
-    except Exception:  # noqa: BLE001 (there is no end of what a file can have instead)
+    except Exception:  # noqa: BLE001 (a damaged file can fail in countless ways)
         return None
     return Statistics(Known(folded, device=job.setup.device.device), noise)
 
@@ -241,7 +241,7 @@ def _check_fit(folded: Mapping[str, Tensor], setup: Setup) -> None:
     for name, found in folded.items():
         each = program.writer(name)
         black = torch.zeros(1, each.channels, 1, 1, dtype=found.dtype, device=found.device)
-        # Only statistics over all pixels depend on the number of pixels.
+        # Only gathered statistics have a shape that depends on the number of pixels.
         statistic = cast("Callable[[Tensor], Tensor]", each.statistic)
         if not each.gathers and found.shape != each.fold(statistic(black), 1).shape:
             raise ValueError("another shape")
@@ -250,7 +250,7 @@ def _check_fit(folded: Mapping[str, Tensor], setup: Setup) -> None:
 
 
 def keep(job: Job, statistics: Statistics, ranks: int = 1) -> None:
-    """Keep the *statistics* of the photo of *job* for `recalled`, if that can be."""
+    """Cache the *statistics* of the photo of *job* for `recalled`, if possible."""
     path, seal = _place(job, ranks)
     folded = statistics.known.folded
     if path is None or not all(isinstance(value, Tensor) for value in folded.values()):
@@ -267,7 +267,7 @@ def keep(job: Job, statistics: Statistics, ranks: int = 1) -> None:
 
 
 def _place(job: Job, ranks: int) -> tuple[Path | None, str]:
-    """The file of the statistics of *job*, and the text that seals it; no file if none is kept."""
+    """Return the cache file for the statistics of *job* and its seal; no file without a cache."""
     photo, setup = job.photo, job.setup
     named = os.environ.get(FOLDER)
     if named == "" or not photo.sha256 or not _makers(setup.program):

@@ -1,4 +1,4 @@
-"""The light of a photo whose illuminant is unknown, estimated from the photo before the run.
+"""Estimates, before the run, the light of a photo whose illuminant is unknown.
 
 Letters: B bands, P pixels.
 """
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     from napari_mst.networks.camera import CameraNetwork
 
 _COVERED = 0.9
-_SQUARES = 8  # of the mosaic on which candidates are compared
+_SQUARES = 8  # along each side of the mosaic on which candidates are compared
 _SIDE = 8
-_BRIGHT = 0.995  # quantile of the brightness that would be near full scale
+_BRIGHT = 0.995  # quantile of brightness expected near full scale
 _BLACK = 1e-4
-# Logarithm of green over the geometric mean of red and blue. White has 0.47 or less under all known
-# lights from 2326 K on but sodium, even if it is not balanced at all.
+# Logarithm of green over the geometric mean of red and blue. Even unbalanced, white has at most
+# 0.47 under all known lights from 2326 K on, except sodium.
 _LAMPS_CAST = 0.5
-# Stops. Of the CAVE scenes with white at full scale, the darkest is 1.1 below.
+# In stops. Of the CAVE scenes with white at full scale, the darkest is 1.1 below.
 _UNDER = 2.5
 _DARK = 0.02  # reflectance below which candidates are not compared
 
 
 def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], tuple[str, ...]]:
-    """*setup* for *photo*, whose light is estimated if it has to be; the doubt, and sentences.
+    """Return *setup* for *photo*, with its light estimated if necessary; the doubt, and sentences.
 
-    The doubt (B,) is how far the spectra may be off by the light, as a share of them, so that nine
-    in ten of those in the light of the candidates lie within; it is empty if the light was named.
+    The doubt (B,) is the possible error of the spectra due to the light, as a share: nine in ten
+    spectra under the candidate lights lie within it. It is empty if the light was named.
 
     Raises
     ------
     CameraError
-        If it has to be, and the photo is white-balanced.
+        If the light must be estimated, but the photo is white-balanced.
     PhotoError
         As `estimate_light`.
     """
@@ -71,7 +71,7 @@ def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], t
 
 
 def _exposure_warning(photo: Photo) -> str:
-    """A sentence if the brightest parts of *photo* are far below full scale; "" if not."""
+    """Return a warning if the brightest parts of *photo* are far below full scale, else ""."""
     light = photo.sampled(_SQUARES, _SIDE).rows(linear=True).max(axis=0)
     stops = -np.log2(max(float(np.quantile(light, _BRIGHT)), _BLACK))
     if stops < _UNDER:
@@ -83,7 +83,7 @@ def _exposure_warning(photo: Photo) -> str:
 
 
 def _cast_warning(photo: Photo) -> str:
-    """A sentence if the brightest parts of *photo* are green or magenta as under no lamp."""
+    """Return a warning if the brightest parts of *photo* are green or magenta as under no lamp."""
     light = photo.sampled(_SQUARES, _SIDE).rows(linear=True).reshape(3, -1)
     red, green, blue = np.quantile(light, _BRIGHT, axis=1).clip(_BLACK)
     cast = float(np.log(green / np.sqrt(red * blue)))
@@ -97,10 +97,10 @@ def _cast_warning(photo: Photo) -> str:
 
 
 def estimated(photo: Photo, acquisition: Acquisition) -> tuple[LightEstimate, tuple[str, ...]]:
-    """The light of *photo* for *acquisition*, and sentences that say how it was determined.
+    """Estimate the light of *photo* for *acquisition*; also return sentences about the estimate.
 
-    What *acquisition* knows at places that are clipped, dark or uneven is left out, and said.
-    Errors are those of `lighting_of`.
+    References of *acquisition* at clipped, dark or uneven places are left out, with a sentence.
+    Raises the errors of `lighting_of`.
     """
     if not _is_of_sensor(photo, acquisition):
         raise CameraError(
@@ -136,7 +136,7 @@ def _is_of_sensor(photo: Photo, acquisition: Acquisition) -> bool:
 def _doubt(
     model: Model, photo: Photo, acquisition: Acquisition, estimate: LightEstimate
 ) -> tuple[float, ...]:
-    """The doubt of `lighting_of`, measured on squares of pixels from all over the photo."""
+    """Return the doubt of `lighting_of`, measured on squares of pixels from all over the photo."""
     if not model.card.needs_camera:
         return ()
     network = cast("CameraNetwork", getattr(model.network, "pixelwise", model.network))
@@ -157,7 +157,7 @@ def _doubt(
         other = spectra(candidate.power)
         off.append((np.abs(other - mean) / np.maximum(mean, _DARK))[:, is_counted])
     shares = np.repeat([each.probability for each in estimate.candidates], is_counted.sum())
-    if not shares.sum() > 0:  # all is dark
+    if not shares.sum() > 0:  # all pixels are dark
         return (0.0,) * len(mean)
     doubt = np.quantile(
         np.concatenate(off, axis=1), _COVERED, axis=1, weights=shares, method="inverted_cdf"
@@ -171,9 +171,9 @@ def _spectra(
     response: Doubles,
     gains: Doubles | None,
 ) -> Singles:
-    """Spectra (B, P, 1) of sensor values (3, P, 1) seen with a *response*, pixel by pixel.
+    """Return spectra (B, P, 1) of sensor values (3, P, 1) under a *response*, pixel by pixel.
 
-    *gains* (3,) balance them, where they do not follow from the light.
+    *gains* (3,) balance the values; by default they follow from the light.
     """
     import torch
 

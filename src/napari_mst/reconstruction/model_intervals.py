@@ -1,22 +1,21 @@
-"""Prediction intervals: lower and upper spectra between which nine in ten true ones lie.
+"""Prediction intervals: lower and upper spectra that enclose nine in ten true spectra.
 
-The bundled pixelwise network knows between which spectra 5 and 95 % of the materials of one colour
-lie: the colour of a pixel leaves so much open. The band of a cube is its own spectrum and, to each
-side of it, sqrt((f d)^2 + (u s)^2) + e, band by band:
+The bundled pixelwise network estimates the spectra between which 5 and 95 % of the materials of one
+colour lie, which is what the colour of a pixel leaves open. On each side, the interval extends from
+the spectrum of the cube by sqrt((f d)^2 + (u s)^2) + e, band by band:
 
-- d, the network's distance for the colour that the spectrum shows, times the factor f of the model,
-- s, the spectrum itself, times the doubt u about the photo: noise, JPEG, or a camera of which
-  nothing is known,
-- e, the error of the instrument by which somebody would check it: see `instrument_error`. So the
-  band of a black pixel has a width, too.
+- d, the network's distance for the colour of the spectrum, times the factor f of the model,
+- s, the spectrum itself, times the doubt u about the photo: noise, JPEG, or an unknown camera,
+- e, the error of the instrument that would verify the spectrum: see `instrument_error`. It gives
+  the interval of a black pixel some width, too.
 
-Where exposure and tone curve of the photo are unknown, that band is one of the *shape* of spectra,
-after the one best gain of the photo. Lower and upper side are then multiplied by the two factors
-between which nine in ten true *brightnesses* lie.
+If exposure and tone curve of the photo are unknown, this interval concerns the *shape* of spectra,
+after the best single gain for the photo. Its sides are then multiplied by the two factors between
+which nine in ten true *brightnesses* lie.
 
-Factors and doubts are calibrated on simulated scenes that no model has seen, and kept in the card
-of the model and in the history of the cube. So a cube and its history are enough, also when both
-come from a file.
+Factors and doubts are calibrated on simulated scenes that no model has seen, and stored in the card
+of the model and in the history of the cube. A cube and its history are therefore enough, even if
+both come from a file.
 
 Letters: B bands, H rows, W columns.
 """
@@ -44,16 +43,16 @@ if TYPE_CHECKING:
     from napari_mst.networks.pixelwise import PixelwiseNetwork
 
 PIXELWISE = "pixelwise-srgb"
-"""The model whose network knows the distances."""
+"""The model whose network estimates the distances."""
 
 SIDE_NOTE = " spectra of the 90 % prediction interval"
-"""The note by which a cube of a band is known, after "Lower" or "Upper"."""
+"""Note that identifies a side of an interval, after "Lower" or "Upper"."""
 
 STRAY = 0.002
 """Stray light and noise of an instrument, as a share of its strongest signal.
 
-By judgement: data sheets of spectrometers and spectral cameras give 0.05 to 0.4 %. No scene shows
-it, since simulated truths are exact.
+By judgement: data sheets of spectrometers and spectral cameras give 0.05 to 0.4 %. Scenes cannot
+show this error, since simulated truths are exact.
 """
 
 _HOLDS = {
@@ -61,20 +60,20 @@ _HOLDS = {
     JPEG: "noise and JPEG",
     CAMERA: "a usual camera's JPEG",
 }
-_REDDEST = 700.0  # nm: the strongest signal of the instrument
+_REDDEST = 700.0  # nm, where the signal of the instrument is strongest
 
 
 IntervalSides = tuple[Singles, Singles]
-"""Numbers for the lower and for the upper side of a band."""
+"""Values for the lower and the upper side of an interval."""
 
 
 def side_writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
-    """Writes both sides (2, B, h, w) of some spectra (B, h, w) of *cube*.
+    """Return a function that writes both sides (2, B, h, w) of spectra (B, h, w) of *cube*.
 
     Raises
     ------
     CubeError
-        If the model of the cube has no calibrated band.
+        If the model of the cube has no calibrated interval.
     """
     _check(cube)
     if not native.is_ready():
@@ -100,10 +99,10 @@ def side_writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
 
 
 def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> IntervalSides | None:
-    """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*.
+    """Return the lower and upper spectrum (B,) of 90 % around one pixel of *cube*.
 
-    None if its model has no calibrated band. It takes well under a millisecond, except the first
-    time, when torch may have to be imported.
+    None if the model has no calibrated interval. A call takes well under a millisecond, except the
+    first one, which may import torch.
     """
     if not has_model_band(cube):
         return None
@@ -113,16 +112,16 @@ def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> IntervalSi
 
 
 def has_model_band(cube: SpectralCube) -> bool:
-    """True if the model of *cube* has a calibrated band, at the wavelengths that *cube* has."""
+    """True if the model of *cube* has a calibrated interval at the wavelengths of *cube*."""
     if not cube.provenance.error_band or not cube.has_wavelengths:
         return False
     return np.array_equal(cube.wavelengths, _wavelengths())
 
 
 def interval_side(cube: SpectralCube) -> str:
-    """The side of a cube of `prediction_intervals`: "lower", "upper", or "" for any other cube.
+    """Return the side of a cube from `prediction_intervals`, "lower" or "upper"; "" for others.
 
-    A cube that was read from a file is known, too.
+    Cubes read from files are recognised, too.
     """
     for note in cube.provenance.assumptions:
         side, mark, _ = note.partition(SIDE_NOTE)
@@ -132,9 +131,9 @@ def interval_side(cube: SpectralCube) -> str:
 
 
 def margins(spectra: Floats) -> IntervalSides:
-    """Distances (B, H, W) of the network's lower and upper spectra from its own estimate.
+    """Return distances (B, H, W) of the network's lower and upper spectra from its estimate.
 
-    They are those for the colours that *spectra* (B, H, W) show.
+    The distances are for the colours of *spectra* (B, H, W).
     """
     import torch
 
@@ -150,10 +149,10 @@ def margins(spectra: Floats) -> IntervalSides:
 
 
 def photo_interval(card: ModelCard, doubt: str) -> dict[str, Any]:
-    """The interval of a photo for its history: factors and doubts by band, and what they hold.
+    """Return the interval of a photo for its history: factors, doubts by band, and their scope.
 
-    *doubt* is `cards.NOISE`, `cards.JPEG` or `cards.CAMERA`. It is empty if *card* has no band
-    that holds it.
+    *doubt* is `cards.NOISE`, `cards.JPEG` or `cards.CAMERA`. The result is empty if *card* has no
+    interval for it.
     """
     if doubt not in card.error_band:
         return {}
@@ -167,9 +166,9 @@ def photo_interval(card: ModelCard, doubt: str) -> dict[str, Any]:
 
 
 def brightness(band: Mapping[str, Any]) -> tuple[float, float]:
-    """The factors between which nine in ten true brightnesses lie, as a *band* of a history says.
+    """Return the factors in a *band* of a history between which nine in ten brightnesses lie.
 
-    They are 1 where exposure and tone curve were known. Raises `CubeError` if they are damaged.
+    They are 1 if exposure and tone curve were known. Raises `CubeError` if they are damaged.
     """
     try:
         darker, brighter = map(float, band.get("brightness", (1, 1)))
@@ -184,19 +183,19 @@ def brightness(band: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def of_shape(cube: SpectralCube) -> SpectralCube:
-    """*cube*, with the band of the shape of its spectra alone, after one gain of the photo."""
+    """Return *cube* with an interval for the shape of its spectra only, after the best gain."""
     past = cube.provenance
     band = {name: value for name, value in past.error_band.items() if name != "brightness"}
     return replace(cube, provenance=replace(past, error_band=band))
 
 
 def half_widths(spectra: Floats, band: Mapping[str, Any], wavelengths: Doubles) -> IntervalSides:
-    """Distances (B, H, W) of lower and upper spectra from *spectra*, for a *band* of a history.
+    """Return distances (B, H, W) of both sides from *spectra*, by a *band* of a history.
 
     Raises
     ------
     CubeError
-        If the band is damaged.
+        If the record in the history is damaged.
     """
     factor, doubt, error = _numbers(band, wavelengths)[..., None, None].astype(np.float32)
     doubted = doubt * spectra
@@ -207,11 +206,11 @@ def half_widths(spectra: Floats, band: Mapping[str, Any], wavelengths: Doubles) 
 
 
 def instrument_error(wavelengths: ArrayLike) -> Doubles:
-    """Absolute error (B,) of a measured reflectance, by the light that the instrument has.
+    """Return the absolute error (B,) of a measured reflectance, due to the light of the instrument.
 
-    It is `STRAY` of the strongest signal, as a share of the signal of white at each wavelength
-    (nm). The signal is that of a lamp, CIE illuminant A, on a detector that counts photons: there
-    is little of it at 400 nm, where the error is 0.047.
+    The error is `STRAY` of the strongest signal, relative to the signal of white at each wavelength
+    (nm). The signal is a lamp, CIE illuminant A, on a photon-counting detector. It is weak at
+    400 nm, where the error is 0.047.
     """
     at = doubles(wavelengths)
     signal = illuminant("A", at) * at
@@ -220,7 +219,7 @@ def instrument_error(wavelengths: ArrayLike) -> Doubles:
 
 
 def _numbers(band: Mapping[str, Any], wavelengths: Doubles) -> Doubles:
-    """Factor, doubt and the error of an instrument for each wavelength, (3, B)."""
+    """Return factor, doubt and instrument error for each wavelength, (3, B)."""
     count = len(wavelengths)
     factor = _by_band(band.get("factor"), count)
     doubt = _by_band(band.get("doubt", [0.0]), count)
@@ -228,7 +227,7 @@ def _numbers(band: Mapping[str, Any], wavelengths: Doubles) -> Doubles:
 
 
 def _by_band(numbers: object, count: int) -> Singles:
-    """*numbers* (B,) of a history, which has one for each of *count* bands or one for all."""
+    """Return *numbers* of a history, one for each of *count* bands or one for all, as (B,)."""
     try:
         values = np.array(numbers, dtype=np.float32)
     except (TypeError, ValueError):
@@ -243,7 +242,7 @@ def _by_band(numbers: object, count: int) -> Singles:
 
 
 def _around(spectra: Floats, cube: SpectralCube) -> IntervalSides:
-    """The band around *spectra* (B, H, W), as the history of *cube* says."""
+    """Return the interval around *spectra* (B, H, W) by the history of *cube*."""
     band = cube.provenance.error_band
     below, above = half_widths(spectra, band, cube.wavelengths)
     darker, brighter = brightness(band)
@@ -252,13 +251,13 @@ def _around(spectra: Floats, cube: SpectralCube) -> IntervalSides:
 
 
 def reason_of(cube: SpectralCube) -> str:
-    """The end of the note on the band of the model of *cube*: which photos it holds."""
+    """Return the end of the note on an interval of *cube*, which names the photos it covers."""
     holds = cube.provenance.error_band.get("holds", "")
     return f", wide enough for {holds}" if holds else ""
 
 
 def side_of(cube: SpectralCube, data: Singles, side: str, reason: str) -> SpectralCube:
-    """*data* as a cube like *cube* that says what it is, and states no prediction interval."""
+    """Return *data* as a cube like *cube*, marked as a *side*, without a prediction interval."""
     past = cube.provenance
     note = f"{side}{SIDE_NOTE}{reason}; {past.calibration}."
     provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
@@ -283,10 +282,10 @@ def _check(cube: SpectralCube) -> None:
 
 @functools.cache
 def _network() -> "PixelwiseNetwork":
-    """The network that knows the distances."""
+    """Return the network that estimates the distances."""
     return cast("PixelwiseNetwork", load_model(PIXELWISE).network)
 
 
 def _wavelengths() -> Doubles:
-    """The wavelengths of the network that estimates the distances."""
+    """Return the wavelengths of the network that estimates the distances."""
     return np.asarray(MODELS[PIXELWISE].wavelengths)

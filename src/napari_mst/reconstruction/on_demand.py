@@ -1,9 +1,9 @@
-"""Cubes of which only what somebody looks at is computed, and exactly.
+"""Cubes computed on demand: only the parts that are read, and exactly.
 
 A pixel of a cube depends on the statistics of the whole photo, which are small, and on the photo
-around it. So after one pass over the photo, which keeps the statistics only, any part can follow.
+around it. After one pass over the photo for the statistics, any part can be computed.
 
-Letters: B bands, H rows, W columns; h, w those of a part.
+Letters: B bands, H rows, W columns; h, w sides of a part.
 """
 
 from dataclasses import replace
@@ -36,28 +36,27 @@ from napari_mst.reconstruction.preparing import averaged_down
 from napari_mst.reconstruction.running import RunResult, check_finite, least_of, response_of
 
 TILE = 128
-"""Pixels along each side of the tiles that are computed and kept."""
+"""Side in pixels of the tiles that are computed and cached."""
 ALONE = 2**10
-"""Fewer pixels than these are computed alone, so that a hover does not wait for a tile."""
+"""Reads of fewer pixels bypass the tiles, so that hovering does not wait for a tile."""
 NO_QUALITY = np.empty((0, 0), np.float32)
-"""The colour error of pixels of which none is computed yet."""
+"""Placeholder for the colour error, which is unknown until pixels are computed."""
 AT_ONCE = 2**16
-"""Pixels that are computed at once, at most."""
-_BYTES = 3000  # that each of them takes, with its surroundings
+"""Largest number of pixels computed at once."""
+_BYTES = 3000  # taken by each of these pixels, with its surroundings
 COARSE_FROM = 2**21
-"""Pixels of a photo from which its cube is averaged down as well, for viewers."""
+"""Photo size in pixels from which viewers also get an averaged-down cube."""
 NOISE_SIDE = 2**10
-"""Pixels along each side of the middle of a photo, whose noise an estimate takes for all of it."""
+"""Side in pixels of the middle of a photo, whose noise stands for the photo in an estimate."""
 
 
 def on_demand(
     job: Job, shot: Photo, is_estimate: bool = False, statistics: Statistics | None = None
 ) -> tuple[RunResult, Correction | None]:
-    """The result of a denoised *job* as `Lazy` planes, and how its colours are corrected.
+    """Return the result of a denoised *job* as `Lazy` planes, and its colour correction.
 
-    *shot* is its part before it was denoised. The *statistics* may be given. Else they are those of
-    an earlier pass over the photo, or added up now; for an estimate, where there are none, those of
-    a few squares.
+    *shot* is the part before denoising. By default, *statistics* come from the cache or are summed
+    now; for an estimate without cached ones, they come from a few squares.
 
     Raises
     ------
@@ -94,7 +93,7 @@ def on_demand(
 
 
 def _most_memory(job: Job) -> int:
-    """Bytes of memory that the cube may take while it is read."""
+    """Return the memory in bytes that the cube may take while it is read."""
     memory = job.options.memory
     return int(MARGIN * free_host_memory()) if memory is None else memory
 
@@ -110,7 +109,7 @@ def _noted(job: Job, error: float) -> Job:
 
 
 def _noise(job: Job, shot: Photo, data: Lazy, is_estimate: bool) -> Noise | None:
-    """The noise that the network removes from the photo, or for an estimate from its middle."""
+    """Measure the noise that the network removes from the photo; for an estimate, in its middle."""
     part = shot
     if is_estimate:
         top, left = (max(0, (side - NOISE_SIDE) // 2) // REGION * REGION for side in shot.shape)
@@ -124,7 +123,7 @@ def _check(job: Job, data: Array | Lazy, shot: Photo) -> ColourCheck:
 
 
 def _raw(job: Job, known: Known) -> Lazy:
-    """The numbers as the network estimates them."""
+    """Return the uncorrected output of the network."""
     program = job.setup.network.program()
     dtype = torch.empty(0, dtype=program.dtype).numpy().dtype
     shape = (program.output.channels, *job.part.shape)
@@ -132,14 +131,14 @@ def _raw(job: Job, known: Known) -> Lazy:
 
 
 def _estimated(job: Job, known: Known, dtype: DType) -> Read:
-    """Computes the cube of a photo whose statistics are *known*, where it is read."""
+    """Return a reader that computes the cube of a photo with *known* statistics."""
     program, photo = job.setup.network.program(), job.part
     sizes = program.sizes(*photo.shape)
     at_once = min(AT_ONCE, _most_memory(job) // (2 * _BYTES))
 
     def estimate(window: Window) -> Floats:
-        """Compute *window* of the cube from no more of the photo than it depends on."""
-        # At its end a photo is reflected by less than `multiple` pixels.
+        """Compute *window* of the cube from the part of the photo on which it depends."""
+        # Reflection at the end of a photo adds fewer than `multiple` pixels.
         reach = photo_window(program, window, sizes).joined(window).grown(program.multiple)
         seen = reach.aligned(program.grain).clipped(photo.shape)
         source = replace(job, part=photo.cropped(seen)).source()
@@ -150,7 +149,7 @@ def _estimated(job: Job, known: Known, dtype: DType) -> Read:
 
     def part(bands: range, rows: range, columns: range) -> Array:
         numbers = np.empty((len(bands), len(rows), len(columns)), dtype)
-        # A few pixels are computed at a time.
+        # Only a few pixels are computed at a time.
         height = min(len(rows), TILE)
         width = max(1, at_once // height)
         for top, left in product(range(0, len(rows), height), range(0, len(columns), width)):
@@ -165,14 +164,14 @@ def _estimated(job: Job, known: Known, dtype: DType) -> Read:
 
 
 def _finished(job: Job, raw: Lazy, shot: Photo, noise: Noise | None) -> Lazy:
-    """The *raw* numbers corrected to the colours of the photo *shot*, which has some *noise*.
+    """Return *raw* values corrected to the colours of the photo *shot* with this *noise*.
 
     They are NaN where the photo is unknown.
     """
 
     def part(bands: range, rows: range, columns: range) -> Array:
         window = Window(rows.start, rows[-1] + 1, columns.start, columns[-1] + 1)
-        # A noisy photo is corrected by regions: a pixel by those whose centres are around it.
+        # In a noisy photo, a pixel is corrected by the regions whose centres surround it.
         side = 1 if noise is None else REGION
         grown = window.grown(side // 2).aligned(side).clipped(shot.shape)
         numbers: Array = raw[:, grown.rows, grown.columns]

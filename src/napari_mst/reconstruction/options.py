@@ -9,14 +9,14 @@ from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Rectangle
 
 Denoise = Literal["auto", "off"] | float
-"""The choice of denoising a photo before the network: if it is noisy, never, or with this h.
+"""Denoising before the network: if the photo is noisy ("auto"), never ("off"), or with this h.
 
-h is in units of the noise that the photo has.
+h is in units of the noise of the photo.
 """
 
 
 def rectangle(text: str) -> Rectangle:
-    """Rows and columns from "100:300,0:512"."""
+    """Parse rows and columns such as "100:300,0:512"."""
     try:
         rows, columns = text.split(",")
         (top, bottom), (left, right) = rows.split(":"), columns.split(":")
@@ -26,7 +26,7 @@ def rectangle(text: str) -> Rectangle:
 
 
 def gigabytes(text: str) -> int:
-    """Bytes from a size in GB."""
+    """Parse a size in GB and return bytes."""
     size = _positive(text)
     if not size:
         raise ValueError(f"Expected a size in GB, as 4 or 0.5, got {text[:40]!r}.")
@@ -34,7 +34,7 @@ def gigabytes(text: str) -> int:
 
 
 def denoising(text: str) -> Denoise:
-    """The words "auto" and "off", or a strength from "0.8"."""
+    """Parse "auto", "off" or a strength such as "0.8"."""
     if text == "auto" or text == "off":
         return text  # type: ignore[return-value] # mypy does not narrow a str to a Literal
     strength = _positive(text)
@@ -44,7 +44,7 @@ def denoising(text: str) -> Denoise:
 
 
 def _positive(text: str) -> float:
-    """Return the finite number above 0 in *text*; 0 if there is none."""
+    """Parse a finite number above 0 from *text*; 0 for anything else."""
     try:
         number = float(text)
     except ValueError:
@@ -54,35 +54,34 @@ def _positive(text: str) -> float:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a reconstruction, apart from the model; see `Reconstructor` for each.
+    """Options of a reconstruction apart from the model, described in `Reconstructor`.
 
-    `reconstruction.setup` checks that the two fit together. What is "auto" or None is chosen by the
-    run. The fields are the arguments of `Reconstructor`, the flags of the command line, and rows of
-    the window.
+    `reconstruction.setup` checks that options and model fit together. Values of "auto" or None are
+    chosen by the run. The fields are the arguments of `Reconstructor`, the flags of the command
+    line, and rows in the window.
 
     Attributes
     ----------
     device
         auto, cuda, cuda:1, mps or cpu
     memory : GB
-        most memory of this computer to use (default: most of what is free)
+        memory of this computer to use at most (default: most of what is free)
     device_memory : GB
-        most memory of the GPU to use (default: most of what is free)
+        memory of the GPU to use at most (default: most of what is free)
     precision
         float64 is the reference; bfloat16 and float16 keep features in half the memory, with an
         error that is measured on each photo
     denoise : auto|off|H
-        denoise photos by non-local Bayes before the network: those that are noisy and were no JPEG
+        denoise photos by non-local Bayes before the network: noisy photos that were no JPEG
         (auto), none (off), or all, as if they had this many times their noise (default: auto, with
         1)
     correct_colour
-        move spectra whose colour is not the photo's (default)
+        adjust spectra whose colour differs from the photo's (default)
     calibrated_by : WHAT
-        what makes sure that the photos show colours exactly, as 'profile of a chart': prediction
-        intervals are then narrower and say so
+        reason why the photos show exact colours, such as 'profile of a chart': prediction intervals
+        are then narrower and say so
     region : ROW0:ROW1,COL0:COL1
-        use these pixels only; attention is global, so their numbers differ from those of the
-        whole photo
+        use these pixels only; attention is global, so results differ from those of the whole photo
     ensemble
         average over 8 flips and transposes, as published; takes 8 times as long
     """
@@ -100,9 +99,9 @@ class RunOptions:
 
 
 DEFAULTS = RunOptions()
-"""The options of somebody who has not chosen anything."""
+"""The default options."""
 
 
 def is_rank() -> bool:
-    """True in a process that `torchrun` has started beside others."""
+    """True in one of several processes started by `torchrun`."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1

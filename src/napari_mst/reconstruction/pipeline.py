@@ -1,4 +1,4 @@
-"""The walk of a photo to its cube, from top to bottom."""
+"""The pipeline from a photo to its cube, from top to bottom."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from napari_mst.reconstruction.lazy_statistics import Statistics
 
 PREPARING = 0.1
-"""The share of the progress of a first computation that seeing the photo takes, about."""
+"""Approximate share of the first computation's progress that preparing the photo takes."""
 
 
 SAMPLE_SQUARES = 4
 """Squares along each side of the sample."""
 
 SAMPLE_SIDE = 32
-"""Pixels along each side of a square of the sample."""
+"""Side in pixels of a square of the sample."""
 
-_TINY = 1e-30  # instead of the largest value of a photo that is all black
+_TINY = 1e-30  # divisor for a photo that is all black
 
 
 class PreparedPhoto:
-    """A photo as the network sees it: prepared once, then planned, previewed, run and looked at.
+    """A photo as the network sees it: prepared once, for plans, previews, runs and explorers.
 
-    Its extrema, its light and its noise are measured when they are first needed. `shape` is (H, W)
-    of the part that the options of *setup* name.
+    Extrema, light and noise are measured when they are first needed. `shape` is (H, W) of the part
+    named by the options of *setup*.
 
     Raises
     ------
@@ -68,19 +68,19 @@ class PreparedPhoto:
         self._denoised_job: Job | None = None
 
     def plan(self, progress: ProgressLike = None) -> Plan:
-        """The plan of a run; see `Reconstructor.plan_for`."""
+        """Plan a run; see `Reconstructor.plan_for`."""
         job = self._decided(as_progress(progress))
         plan = _plan(job)
         return replace(plan, error=self._error_of(job)[1]) if job.setup.is_narrow else plan
 
     def preview(self, progress: ProgressLike = None) -> SpectralCube:
-        """The cube of the photo averaged down; see `Reconstructor.preview`."""
-        # The error first, since it belongs to an exact run.
+        """Reconstruct the photo averaged down; see `Reconstructor.preview`."""
+        # The error is measured first, as it belongs to the full photo.
         job = self._noted(self._prepared(as_progress(progress)))
         return run_and_correct(decided(averaged_down(job)))
 
     def reconstruct(self, progress: ProgressLike = None) -> SpectralCube:
-        """The cube of the photo; see `Reconstructor.reconstruct`."""
+        """Reconstruct the cube of the photo; see `Reconstructor.reconstruct`."""
         return run_and_correct(self._noted(self._decided(as_progress(progress))))
 
     def reconstruct_lazy(
@@ -90,9 +90,9 @@ class PreparedPhoto:
         estimate: bool = False,
         add_up: "Callable[[Job], Statistics] | None" = None,
     ) -> SpectralCube:
-        """The cube, computed where it is looked at; see `Reconstructor.reconstruct_lazy`.
+        """Return the cube, computed where it is read; see `Reconstructor.reconstruct_lazy`.
 
-        *add_up* has the statistics of the photo from elsewhere.
+        *add_up* may supply the statistics of the photo.
         """
         if self._setup.is_narrow or self._setup.options.ensemble:
             raise ModelError(
@@ -112,9 +112,9 @@ class PreparedPhoto:
     def compute(
         self, compute: Compute, progress: Progress = NO_PROGRESS
     ) -> tuple[Planes, Provenance]:
-        """The planes that *compute* makes of it instead of a cube, and their history.
+        """Return the planes that *compute* makes instead of a cube, and their history.
 
-        Errors are those of `Reconstructor.reconstruct`.
+        Raises the errors of `Reconstructor.reconstruct`.
         """
         is_new = self._denoised_job is None
         job = self.job(progress)
@@ -123,18 +123,18 @@ class PreparedPhoto:
         return result.planes, provenance_of(result)
 
     def provenance(self, progress: Progress = NO_PROGRESS) -> Provenance:
-        """The history of what is made of it; errors are those of `job`."""
+        """Return the history of results from this photo; raises the errors of `job`."""
         return provenance_of(RunResult(self.job(progress), Plan(), np.empty(0)))
 
     def job(self, progress: Progress = NO_PROGRESS) -> Job:
-        """The job of the photo up to the network.
+        """Return the job of the photo, ready for the network.
 
         Raises
         ------
         CameraError
-            If the photo cannot show its light.
+            If the light cannot be estimated from the photo.
         Cancelled
-            As soon as *progress* is cancelled; the next call begins again.
+            Soon after *progress* was cancelled; the next call starts again.
         """
         if self._denoised_job is None:
             part = progress.part(0, PREPARING)
@@ -152,13 +152,13 @@ class PreparedPhoto:
         return replace(self._decided_job, progress=progress)
 
     def _error_of(self, job: Job) -> tuple[float, str]:
-        """The `measured_error` of 16 bits on the part, measured when it is first asked for."""
+        """Return the `measured_error` of 16 bits on the part, measured once."""
         if self._error is None:
             self._error = measured_error(job)
         return self._error
 
     def _noted(self, job: Job) -> Job:
-        """The *job* with its error and a note of it; the same in a precision that is exact."""
+        """Return *job* with its error and a note about it; unchanged in exact precisions."""
         if not job.setup.is_narrow:
             return job
         largest, text = self._error_of(job)
@@ -167,13 +167,13 @@ class PreparedPhoto:
 
 
 def run_and_correct(job: Job) -> SpectralCube:
-    """The cube of a *job* that is prepared, and whose denoising is decided."""
+    """Return the cube of a prepared *job* whose denoising is decided."""
     plan = _plan(job)
     start, stop = shares_of_run(job)
     seen = denoised(job, job.progress.part(0, start))
     result = run(seen.stage(start, stop), plan)
     check_finite(result.planes, job)
-    # With the photo as it was shot, whose noise limits how far its colours can be trusted.
+    # The photo before denoising, whose noise limits how far its colours can be trusted.
     correction = correct(job.stage(stop, 1), result.planes)
     return build_cube(result, correction)
 
@@ -183,9 +183,9 @@ def _plan(job: Job) -> Plan:
 
 
 def measured_error(job: Job) -> tuple[float, str]:
-    """Runs a sample of the photo of *job* in float32 and in its own precision, and compares.
+    """Compare a sample of the photo of *job* in float32 and in the job's precision.
 
-    Gives the largest error, as a share of the largest value, and a clause for a person.
+    Returns the largest error, as a share of the largest value, and a clause that describes it.
     """
     sample = replace(
         job,
@@ -209,7 +209,7 @@ def measured_error(job: Job) -> tuple[float, str]:
 
 
 def _timed(job: Job, precision: str) -> tuple[Doubles, float]:
-    """The result of *job* in a *precision*, and the processor's time of a run that is warm."""
+    """Return the result of *job* in a *precision*, and the processor time of a warm run."""
     plan = Plan(precision=precision)
     run_once(job, plan)
     start = process_time()
@@ -218,8 +218,8 @@ def _timed(job: Job, precision: str) -> tuple[Doubles, float]:
 
 
 def _no_gain(job: Job, ratio: float) -> str:
-    """A clause that says so where 16 bits take *ratio* times the time of float32, 1 or more."""
-    # A GPU has too little to do in a sample.
+    """Return a clause if 16 bits take longer than float32, by a *ratio* of 1 or more, else ""."""
+    # A sample is too small to time a GPU.
     if job.setup.device.device.type != "cpu" or ratio < 1:
         return ""
     return f", where it took {ratio:.1f} times as long: float32 is faster on this processor"

@@ -1,4 +1,4 @@
-"""The first step: a photo, or a part of it, is read and described for the network."""
+"""The first step: reads a photo, or a part of it, and describes it for the network."""
 
 from dataclasses import replace
 
@@ -12,19 +12,19 @@ from napari_mst.reconstruction.lighting import lighting_of
 from napari_mst.reconstruction.setup import Setup
 
 PREVIEW_PIXELS = 250_000
-"""About how many pixels a preview has."""
+"""Approximate number of pixels of a preview."""
 
 
 def prepared_job(setup: Setup, photo: PhotoLike) -> Job:
-    """The job of a cube of *photo*, or of the region of it that the options of *setup* name.
+    """Return the job for *photo*, or for the region named by the options of *setup*.
 
     Raises
     ------
     PhotoError
-        If the photo cannot be read or is not one for the network, or the region is empty or reaches
-        beyond it.
+        If the photo cannot be read or does not fit the network, or if the region is empty or
+        reaches beyond the photo.
     CameraError
-        If its illuminant is to be estimated, and it is white-balanced.
+        If the illuminant is to be estimated, but the photo is white-balanced.
     """
     whole = read(setup, photo)
     lit, doubt, notes = lighting_of(setup, whole)
@@ -44,7 +44,7 @@ def prepared_job(setup: Setup, photo: PhotoLike) -> Job:
 
 
 def read(setup: Setup, photo: PhotoLike) -> Photo:
-    """Read *photo* and check that the network of *setup* can be given it; else `PhotoError`."""
+    """Read *photo* and check that the network of *setup* accepts it; else `PhotoError`."""
     source = as_photo(photo)
     card = setup.model.card
     bands, _ = setup.model.sides
@@ -62,7 +62,7 @@ def read(setup: Setup, photo: PhotoLike) -> Photo:
 
 
 def _check_raw(setup: Setup, photo: Photo) -> None:
-    """Refuse a RAW *photo* that the model would take for sRGB, or that cannot be balanced."""
+    """Raise `PhotoError` for a RAW *photo* if the model expects sRGB or the balance is missing."""
     card = setup.model.card
     if card.rendering == SRGB_D65:
         raise PhotoError(
@@ -70,13 +70,13 @@ def _check_raw(setup: Setup, photo: Photo) -> None:
             "photo. Use mstpp-camera with the illuminant of the photo."
         )
     acquisition = setup.options.acquisition
-    # Only the white as shot may be missing; the white of an estimated light is not known yet.
+    # Only the white balance as shot can be missing; that of an estimated light follows later.
     if acquisition is not None and acquisition.balance == BALANCED:
         balancing_gains(photo, acquisition)
 
 
 def averaged_down(job: Job) -> Job:
-    """The *job* of a preview: its part is averaged down in linear light, which a note says."""
+    """Return *job* as a preview: its part averaged down in linear light, with a note about it."""
     small = job.part.reduced(PREVIEW_PIXELS, job.progress)
     rows, columns = small.shape
     note = (
@@ -87,7 +87,7 @@ def averaged_down(job: Job) -> Job:
 
 
 def _cropped(job: Job, region: Rectangle) -> Job:
-    """The *job* for a *region* of its photo only, which a note says."""
+    """Return *job* cropped to a *region* of its photo, with a note about it."""
     top, bottom, left, right = region
     note = (
         f"Only rows {top} to {bottom - 1}, columns {left} to {right - 1} of the photo were read. "
@@ -97,7 +97,7 @@ def _cropped(job: Job, region: Rectangle) -> Job:
 
 
 def _meaning_of_region(setup: Setup) -> str:
-    """Say how the numbers of a region compare with the numbers of the whole photo."""
+    """Describe how results of a region compare with those of the whole photo."""
     program = setup.program
     if program.is_pixelwise:
         rounding = ", to 1e-6 of its largest value" if setup.has_plain_passes() else ""
@@ -114,7 +114,7 @@ def _meaning_of_region(setup: Setup) -> str:
 
 
 def _extrema(setup: Setup, photo: Photo) -> tuple[float, float]:
-    """The values of *photo* that become 0 and 1 for the network."""
+    """Return the values of *photo* that become 0 and 1 for the network."""
     acquisition = setup.options.acquisition
     if acquisition is not None and acquisition.white:
         return 0.0, acquisition.white / photo.full_scale

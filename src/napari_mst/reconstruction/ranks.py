@@ -1,9 +1,9 @@
-"""One photo on many processes that `torchrun` has started, its ranks: on one computer or several.
+"""One photo on many processes (ranks) started by `torchrun`, on one computer or several.
 
-Only the statistics couple distant pixels. Each rank adds them up over a strip of rows, of which it
-also computes the margin that they depend on, and the totals of all ranks are added (all-reduced).
-Then each rank can compute any part of the cube, and writes its share of it. What is decided about
-the light, the noise and the colours of the photo, each rank decides from the whole photo.
+Only the statistics couple distant pixels. Each rank sums them over a strip of rows, for which it
+also computes the surrounding margin, and the totals of all ranks are added (all-reduced). Each rank
+can then compute any part of the cube, and writes its share. Decisions about light, noise and
+colours are made by every rank from the whole photo.
 
 Letters: B bands, H rows, W columns.
 """
@@ -51,18 +51,18 @@ T = TypeVar("T")
 
 @contextmanager
 def joined_ranks(device: str) -> Iterator[int]:
-    """Meet the other ranks for the block, which compute on *device*; yields the number of this one.
+    """Join the other ranks, which compute on *device*, for a `with` block; yields this rank.
 
     Raises
     ------
     ClusterError
-        If another one ends before.
+        If another rank ends early.
     """
 
     def end(*_: object) -> None:
         raise _lonely()
 
-    # torchrun ends the ranks that are left when one has died.
+    # When a rank dies, torchrun ends the others.
     before = signal.signal(signal.SIGTERM, end)
     together(join, device)
     try:
@@ -74,12 +74,12 @@ def joined_ranks(device: str) -> Iterator[int]:
 
 
 def join(device: str) -> None:
-    """Meet the other ranks, of which all compute on *device*.
+    """Join the other ranks, which all compute on *device*.
 
-    On one computer they meet by a file of this user and talk over the loopback interface, so nobody
-    else can reach them. On several they meet by the store of torchrun.
+    Ranks on one computer meet through a file of this user and talk over the loopback interface, so
+    nobody else can reach them. Ranks on several computers meet through the store of torchrun.
     """
-    # Photos and totals are on the device, what is agreed on beside them is not.
+    # Photos and totals are on the device; everything else that ranks exchange is on the CPU.
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     world = os.environ["WORLD_SIZE"]
     if os.environ.get("LOCAL_WORLD_SIZE") != world:
@@ -91,7 +91,7 @@ def join(device: str) -> None:
             os.environ.setdefault("NCCL_SOCKET_IFNAME", name)
     folder = user_cache_path("napari-mst")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # All ranks of one start of torchrun, and only they, have this parent.
+    # This parent is shared by all ranks of one start of torchrun, and by no other process.
     parent = psutil.Process(os.getppid())
     start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     file = folder / f"{parent.pid}-{parent.create_time()}-{start}.ranks"
@@ -102,7 +102,7 @@ def join(device: str) -> None:
 
 
 def _from_first(content: bytes) -> bytes:
-    """The *content* of rank 0, on all ranks: bytes, as a pickle from another could run code."""
+    """Send *content* from rank 0 to all ranks, as bytes, since a received pickle could run code."""
     length = torch.tensor([len(content)])
     together(distributed.broadcast, length, 0)
     if not length:
@@ -113,7 +113,7 @@ def _from_first(content: bytes) -> bytes:
 
 
 def together(act: Callable[..., T], *arguments: Any) -> T:
-    """Do what all ranks have to do at once. Raises `ClusterError` if one is no more."""
+    """Run a collective operation *act*. Raises `ClusterError` if a rank has ended."""
     try:
         return act(*arguments)
     except RuntimeError as error:
@@ -130,18 +130,18 @@ def _lonely() -> ClusterError:
 def write_in_ranks(
     path: Path, prepared: PreparedPhoto, progress: Progress, *, overwrite: bool
 ) -> SpectralCube:
-    """Write the cube of a photo to the OME-Zarr *path*, each rank a share; returns it, lazily.
+    """Write the cube of a photo to the OME-Zarr *path*, each rank a share; returns the lazy cube.
 
-    Its numbers are those of `Reconstructor.reconstruct_lazy`.
+    Its values are those of `Reconstructor.reconstruct_lazy`.
 
     Raises
     ------
     ClusterError
-        If another rank ends before; nothing is saved then.
+        If another rank ends early; nothing is saved then.
     ModelError
         If a pass of the network sees all pixels at once.
     PhotoError
-        If the photo has fewer rows than there are ranks to share them.
+        If the photo has too few rows for the number of ranks.
     SaveError
         See `write_cube`.
     """
@@ -151,7 +151,7 @@ def write_in_ranks(
     rest = progress.part(0.6, 0.9)
 
     def fill(_: Path | None = None) -> None:
-        # Until the first rank has made the folder.
+        # Wait until rank 0 has made the folder.
         together(distributed.barrier)
         write_rows(atomic_save.unfinished(path), cube.data, slice(rank, None, count), rest)
         together(distributed.barrier)
@@ -166,9 +166,9 @@ def write_in_ranks(
 
 
 def _summed(job: Job) -> Statistics:
-    """The statistics of the photo of *job*, to which each rank adds those of its strip.
+    """Return the statistics of the photo of *job*, summed over the strips of all ranks.
 
-    They are kept, so that a run that ended while its cube was written goes on from there.
+    They are cached, so a run that was interrupted while writing its cube continues from there.
     """
     setup = job.setup
     device, program, options = setup.device.device, setup.network.program(), setup.options
@@ -197,7 +197,7 @@ def _summed(job: Job) -> Statistics:
 
 
 def _strip(job: Job) -> PhotoRows:
-    """The rows of this rank and their margin, whose totals are added to those of the others."""
+    """Return the rows of this rank with their margin; their totals are summed over all ranks."""
     program, source = job.setup.network.program(), job.source()
     height, width = source.height, source.width
     rank, count = distributed.get_rank(), distributed.get_world_size()

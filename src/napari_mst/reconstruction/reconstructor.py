@@ -1,4 +1,4 @@
-"""The pipeline as people call it; `pipeline` shows what it does.
+"""The public interface of the pipeline, which `pipeline` implements.
 
 Letters: B bands, H rows, W columns.
 """
@@ -37,7 +37,7 @@ def _with_options(
 ) -> Callable[
     [Callable[[Any, Model, RunOptions], None]], Callable[Concatenate[Any, Model, P], None]
 ]:
-    """Have a method take the fields of *options* as arguments, instead of the record."""
+    """Make a method take the fields of *options* as arguments instead of the record."""
 
     def decorate(
         method: Callable[[Any, Model, RunOptions], None],
@@ -56,41 +56,40 @@ def _with_options(
 class Reconstructor:
     """Reconstructs cubes with one model on one device.
 
-    An instance may be used again and again, from one thread at a time. It can be pickled, and sent
-    to another computer: "auto" chooses again there.
+    An instance can be reused, from one thread at a time. It can be pickled and sent to another
+    computer, where "auto" chooses again.
 
     Parameters
     ----------
     model
         The model; see `load_model`.
     device
-        "auto", "cuda", "cuda:1", "mps" or "cpu"; the attribute `device` says which one was chosen,
-        and why.
+        "auto", "cuda", "cuda:1", "mps" or "cpu"; the attribute `device` tells which device was
+        chosen, and why.
     memory, device_memory
-        Budgets of a run in bytes of the computer's memory and of a GPU's own; by default most of
-        what is free.
+        Memory budgets of a run in bytes, for the computer and for the GPU; by default most of the
+        free memory.
     precision
-        "float32". Or "float64", in which everything is then computed and returned: the reference,
-        slower and twice as large. Or "bfloat16" or "float16": features in half the memory, where
-        the device is faster in them, but not exact; how far they are off is measured on a sample of
-        each photo, before the run.
+        "float32" by default. "float64" computes and returns everything in double precision: the
+        reference, slower and twice as large. "bfloat16" and "float16" keep features in half the
+        memory and are faster on some devices, but not exact; their error is measured on a sample of
+        each photo before the run.
     denoise
-        "auto" denoises photos that are noisy and were no JPEG before the network sees them, by
-        non-local Bayes; see `denoising.nl_bayes`. "off" denoises none. A number denoises every
-        photo, as if its noise were that many times what is estimated from the whole photo. 1 is
-        what "auto" takes.
+        "auto" denoises noisy photos that were no JPEG before the network sees them, by non-local
+        Bayes; see `denoising.nl_bayes`. "off" disables denoising. A number denoises every photo as
+        if its noise were that many times the noise estimated from the whole photo; "auto" uses 1.
     correct_colour
-        Whether to move spectra whose colour is not the photo's, where the model's card says how a
-        photo shows them (see `colour_fidelity`); `cube.colour_error` is how far they were off.
+        Whether to adjust spectra whose colour differs from the photo's, if the model's card tells
+        how photos show spectra (see `colour_fidelity`). `cube.colour_error` has the differences.
     acquisition
-        The camera and the illuminant of the photos, for a model that needs them. Where the
-        illuminant is "estimate", it is estimated for each photo.
+        Camera and illuminant of the photos, for models that need them. The illuminant "estimate" is
+        estimated for each photo.
     calibrated_by
-        What ensures that the photos show colours exactly, in a few words: "rendered from spectra",
-        "a profile of a chart". Prediction intervals are then for exactly rendered sRGB, and say so.
-        By default they are for the JPEG of a camera of which nothing is known.
+        Reason, in a few words, why the photos show exact colours: "rendered from spectra", "a
+        profile of a chart". Prediction intervals then assume exactly rendered sRGB, and say so. By
+        default they assume a JPEG from an unknown camera.
     region, ensemble
-        Those of every photo, unless `reconstruct` is given others.
+        Defaults for every photo, which the arguments of `reconstruct` override.
 
     Raises
     ------
@@ -99,8 +98,8 @@ class Reconstructor:
     DenoisingError
         If *denoise* is neither "auto" nor "off" nor a number above 0.
     DeviceError
-        If the device is not there or does not compute in this precision, or if the model has no
-        features to keep in 16 bits.
+        If the device is missing or does not support the precision, or if the model has no features
+        to keep in 16 bits.
 
     Notes
     -----
@@ -111,7 +110,7 @@ class Reconstructor:
                                     that needs a camera
     reconstruct()                   (B, H, W) float32, reflectance, 0 to about 1; wavelengths in nm
     preview()                       as `reconstruct`, of about 0.25 megapixels
-    reconstruct_lazy()              as `reconstruct`, computed where it is looked at
+    reconstruct_lazy()              as `reconstruct`, computed where it is read
     cube_of(), prepare().compute()  (B, H, W) in the precision: float32, or float64 if asked for
     read(), prepare(), plan_for()   photos as for `reconstruct`
     memory                          bytes
@@ -133,7 +132,7 @@ class Reconstructor:
         self.setup = set_up(model, options)
 
     def __repr__(self) -> str:
-        """One line: the model, the device and the precision."""
+        """One line with the model, the device and the precision."""
         name = shown(self.model.card.name)
         return f"<Reconstructor {name} on {self.device.name}, {self.precision}>"
 
@@ -148,17 +147,17 @@ class Reconstructor:
 
     @property
     def device(self) -> DeviceChoice:
-        """The device that was chosen, and why."""
+        """The chosen device, and the reason for the choice."""
         return self.setup.device
 
     @property
     def options(self) -> RunOptions:
-        """The device that was asked for, budgets, precision, correction and acquisition."""
+        """The options as given: device, budgets, precision, correction, acquisition and others."""
         return self.setup.options
 
     @property
     def precision(self) -> str:
-        """The precision in which features are kept."""
+        """The precision of features."""
         return self.options.precision
 
     @property
@@ -177,11 +176,11 @@ class Reconstructor:
         return self.network.program()
 
     def warm_up(self, say: Callable[[str], None], progress: ProgressLike = None) -> None:
-        """Compile the kernels that the first run on a machine would have to wait for.
+        """Compile the kernels for which the first run on a machine would have to wait.
 
-        There is no need to call this, since `reconstruct` does it by itself. Where compiling takes
+        Calling this is optional, since `reconstruct` compiles them as well. If compiling takes
         long, *say* receives sentences, from another thread. The compiler cannot be stopped: after a
-        cancel it ends on its own, or with the program, and what it has compiled by then is kept.
+        cancellation it ends on its own, or with the program, and keeps what it has compiled.
 
         Raises
         ------
@@ -195,9 +194,9 @@ class Reconstructor:
         compile_kernels(self.setup, say, as_progress(progress))
 
     def plan(self, height: int, width: int, *, ensemble: bool | None = None) -> Plan:
-        """The plan for *height* x *width* pixels: what a run needs, as a sentence if printed.
+        """Plan a run on *height* x *width* pixels; printed, the plan is a sentence on its needs.
 
-        It does not count what denoising takes, since that needs the photo; `plan_for` does.
+        It excludes the memory for denoising, which depends on the photo; `plan_for` includes it.
 
         Raises
         ------
@@ -220,7 +219,7 @@ class Reconstructor:
         ensemble: bool | None = None,
         progress: ProgressLike = None,
     ) -> Plan:
-        """The plan for *photo*: what a run needs and, in 16 bits, how far it will be off.
+        """Plan a run on *photo*: its needs and, in 16 bits, its error.
 
         The error of 16 bits is measured now, in about a second.
 
@@ -231,7 +230,7 @@ class Reconstructor:
         PhotoError, Cancelled
             See `reconstruct`.
         DeviceError
-            If features of this photo are beyond what float16 holds.
+            If features of this photo exceed the range of float16.
 
         Examples
         --------
@@ -249,39 +248,39 @@ class Reconstructor:
         region: Rectangle | None = None,
         ensemble: bool | None = None,
     ) -> SpectralCube:
-        """The cube of *photo*: (B, H, W) float32, H and W as in the photo.
+        """Reconstruct the cube of *photo*: (B, H, W) float32, H and W as in the photo.
 
         Pixels that are NaN or infinite in the photo are NaN in the cube and influence no other
-        pixel. Everything that had to be assumed is listed in `cube.provenance.assumptions`.
+        pixel. `cube.provenance.assumptions` lists all assumptions.
 
         Parameters
         ----------
         photo
             A `Photo`, a file or an array.
         progress
-            A `Progress`, or a function of the share that is done. It is called at least 5 times a
-            stage, and by a pixelwise network for every few rows; the share grows as time does.
+            A `Progress`, or a function of the share that is done. It is called at least 5 times per
+            stage, and every few rows by a pixelwise network; the share grows in step with time.
         region
             First row, one past the last, first column, one past the last: only these pixels are
-            read and returned. A region is another image to all networks but pixelwise ones: its
-            numbers differ from those of the whole photo. Those of a pixelwise network are the same:
-            bit for bit by compiled kernels, else to 1e-6 of the largest.
+            read and returned. To all but pixelwise networks a region is another image, so results
+            differ from those of the whole photo. Results of a pixelwise network are the same: bit
+            for bit by compiled kernels, otherwise to 1e-6 of the largest value.
         ensemble
-            Whether to take the mean over the eight flips and transposes of the photo, as published,
-            in eight times the time. It hardly changes the accuracy, and the spread of the eight is
-            no error bar: it is far smaller than the error.
+            Whether to average over the eight flips and transposes of the photo, as published, in
+            eight times the time. It hardly changes the accuracy. The spread of the eight results is
+            no error bar, as it is far smaller than the error.
 
         Raises
         ------
         PhotoError
-            If the photo cannot be read or has no pixels, the number of its channels is not the
-            network's, or the region is empty or reaches beyond it.
+            If the photo cannot be read or has no pixels, if the network expects another number of
+            channels, or if the region is empty or reaches beyond the photo.
         Cancelled
             Soon after *progress* was cancelled; nothing of the run remains in memory.
         OutOfMemory
-            If memory and disk are too small, before anything is computed. Or if the device runs out
-            of memory after all, and again within half of it or the least that a run can do with;
-            nothing of the run remains in it.
+            If memory and disk are too small, before anything is computed; or if the device runs out
+            of memory nevertheless, and again with half of it or with the smallest possible plan.
+            Nothing of the run remains in memory.
 
         Examples
         --------
@@ -301,10 +300,10 @@ class Reconstructor:
         *,
         region: Rectangle | None = None,
     ) -> SpectralCube:
-        """The cube of *photo*, or of a *region*, averaged down to about 0.25 megapixels.
+        """Reconstruct *photo*, or a *region*, averaged down to about 0.25 megapixels.
 
-        The mean is taken in linear light, and the cube covers exactly what that of `reconstruct`
-        covers. `cube.provenance.is_preview` marks it; errors are those of `reconstruct`.
+        Pixels are averaged in linear light, and the cube covers the same area as that of
+        `reconstruct`. `cube.provenance.is_preview` marks it. Raises the errors of `reconstruct`.
         """
         return self.prepare(photo, region).preview(progress)
 
@@ -316,35 +315,34 @@ class Reconstructor:
         region: Rectangle | None = None,
         estimate: bool = False,
     ) -> SpectralCube:
-        """The cube of *photo*, or of a *region*, of which only what is looked at is computed.
+        """Return a cube of *photo*, or of a *region*, that computes only the parts that are read.
 
-        Its numbers are those of `reconstruct`, to 4e-7 of the largest. Now the photo is passed over
-        once for the statistics that its attention needs, which takes 77 to 91 % of a whole run;
-        then a pixel takes a few hundredths of a second, wherever it lies, and a tile that was
-        computed is kept. The cube has no `colour_error`. It is meant for spectra, regions and parts
-        of a photo whose cube would not fit into memory; where all of it fits and is needed,
-        `reconstruct` is faster.
+        Its values equal those of `reconstruct` to 4e-7 of the largest value. The call passes over
+        the photo once for the statistics of its attention, which takes 77 to 91 % of a whole run.
+        After that, any pixel takes a few hundredths of a second, and computed tiles are cached. The
+        cube has no `colour_error`. Use it for spectra, regions and parts of a photo whose cube
+        would not fit into memory; if the whole cube fits and is needed, `reconstruct` is faster.
 
-        The statistics are kept in a folder of the user, so that the same photo with the same
-        weights and settings opens at once the next time. The environment variable
-        `NAPARI_MST_CACHE` names another folder; where it is empty, none are kept.
+        The statistics are cached in a folder of the user, so the same photo with the same weights
+        and settings opens at once the next time. The environment variable `NAPARI_MST_CACHE` names
+        another folder; an empty value disables the cache.
 
-        Errors are those of `reconstruct`.
+        Raises the errors of `reconstruct`.
 
         Parameters
         ----------
         photo, progress, region
             See `reconstruct`.
         estimate
-            Do not wait for the statistics: take those of squares of the photo, in a few seconds.
-            `cube.provenance.is_estimate` is then true, and `estimate_error` says how far the cube
-            is off, as a share of its largest value, also in the file of such a cube. Where the
-            statistics are known already, or cannot be estimated, the cube is exact all the same.
+            Estimate the statistics from squares of the photo, in a few seconds, instead of waiting
+            for them. `cube.provenance.is_estimate` is then True, and `estimate_error` gives the
+            error of the cube as a share of its largest value; both are kept in files. If the
+            statistics are cached already, or cannot be estimated, the cube is exact.
 
         Raises
         ------
         ModelError
-            If the precision is of 16 bits, or the mean over eight orientations is asked for.
+            If the precision is 16 bits, or *ensemble* is set.
 
         Examples
         --------
@@ -358,17 +356,17 @@ class Reconstructor:
         return self.prepare(photo, region).reconstruct_lazy(progress, estimate=estimate)
 
     def cube_of(self, source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
-        """The numbers (B, H, W) that the network makes of *source*."""
+        """Return the output (B, H, W) of the network for *source*."""
         return self.setup.cube_of(source, plan, progress)
 
     def prepare(
         self, photo: PhotoLike, region: Rectangle | None = None, *, ensemble: bool | None = None
     ) -> PreparedPhoto:
-        """The *photo*, or a *region* of it, as the network sees it: for many computations.
+        """Prepare *photo*, or a *region* of it, once for several computations.
 
-        It has `plan`, `preview` and `reconstruct`, for which the photo is prepared only once.
+        The result has `plan`, `preview` and `reconstruct`.
 
-        Errors are those of `reconstruct`.
+        Raises the errors of `reconstruct`.
 
         Examples
         --------
@@ -381,7 +379,7 @@ class Reconstructor:
         return PreparedPhoto(self._setup_for(region, ensemble), self.read(photo))
 
     def read(self, photo: PhotoLike) -> Photo:
-        """Read *photo* and check that the network can be given it; else `PhotoError`.
+        """Read *photo* and check that the network accepts it; else `PhotoError`.
 
         Examples
         --------
@@ -398,7 +396,7 @@ class Reconstructor:
         region: Rectangle | None = None,
         ensemble: bool | None = None,
     ) -> Provenance:
-        """The part of a history that is known before the run, for a photo of this *sha256*.
+        """Return the part of a history known before the run, for a photo with this *sha256*.
 
         Examples
         --------
@@ -408,7 +406,7 @@ class Reconstructor:
         return cube_history.origin(self._setup_for(region, ensemble), sha256, encoding)
 
     def _setup_for(self, region: Rectangle | None, ensemble: bool | None = None) -> Setup:
-        """The setup with the options of one photo, which are at first those of all."""
+        """Return the setup for one photo, whose options default to those of all photos."""
         options = self.options
         if region is not None:
             options = replace(options, region=region)

@@ -1,6 +1,6 @@
-"""The second step: plan a run, run it, and run it again with less memory if there was not enough.
+"""The second step plans a run, runs it, and repeats it with less memory if memory ran out.
 
-The third one corrects the colours of its cube. Letters: B bands, C channels, H rows, W columns.
+The third step corrects the colours of the cube. Letters: B bands, C channels, H rows, W columns.
 """
 
 import gc
@@ -29,21 +29,21 @@ from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.setup import Orientation, Setup, turned_back
 
 CORRECTION_COST = 0.2
-"""The time that the correction takes by compiled kernels, in the unit of `run_cost`."""
+"""Time of the correction by compiled kernels, in the unit of `run_cost`."""
 
 PLAIN_CORRECTION_COST = 0.45
-"""The time that it takes without them: 0.15 to 1.5, by how many spectra it has to move."""
+"""Time of the correction without kernels: 0.15 to 1.5, depending on the number of moved spectra."""
 
 DENOISING_COST = 6.8
-"""The time that denoising takes, in the same unit, as lab/benchmarks/denoising.py measured it."""
+"""Time of denoising in the same unit, as measured by lab/benchmarks/denoising.py."""
 
 Planes = Floats
-"""(C, H, W) numbers that a run makes: a cube, or attention maps."""
+"""Result (C, H, W) of a run: a cube, or attention maps."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """The *planes* of a *job*, which has all its notes now, and the *plan* they were made by."""
+    """The *planes* of a *job*, which now has all its notes, and the *plan* of the run."""
 
     job: Job
     plan: Plan
@@ -51,9 +51,9 @@ class RunResult:
 
 
 def plan_run(setup: Setup, height: int, width: int, beside: int = 0) -> Plan:
-    """The plan for a photo of *height* x *width* pixels; raises `OutOfMemory` if there is none.
+    """Plan a run on *height* x *width* pixels; raises `OutOfMemory` if no plan fits.
 
-    *beside* are bytes of the computer's memory that are used beside the run.
+    *beside* is memory of the computer, in bytes, that is used beside the run.
     """
     options = setup.options
     job = _engine_job(setup, height, width, beside)
@@ -61,12 +61,12 @@ def plan_run(setup: Setup, height: int, width: int, beside: int = 0) -> Plan:
 
 
 def run(job: Job, plan: Plan) -> RunResult:
-    """Run *job* as *plan* says, and once more within less memory if that was too much.
+    """Run *job* by *plan*, and again with less memory if memory ran out.
 
     Raises
     ------
     OutOfMemory
-        If the run was out of memory twice, or cannot do with less.
+        If memory ran out twice, or no smaller plan exists.
     """
     planes = try_run(job, plan)
     if planes is not None:
@@ -79,8 +79,8 @@ def run(job: Job, plan: Plan) -> RunResult:
 
 
 def check_finite(planes: Numbers, job: Job) -> None:
-    """Raise `ModelError` where the network of *job* gave NaN or infinity."""
-    # A NaN is its own minimum and maximum, so no mask of the size of the cube is needed.
+    """Raise `ModelError` if the network of *job* returned NaN or infinity."""
+    # NaN propagates to minimum and maximum, so no mask of the size of the cube is needed.
     extrema = np.min(planes), np.max(planes)
     if not np.isfinite(extrema).all():
         model, photo = job.setup.model.card.name, job.photo.name or "the photo"
@@ -91,7 +91,7 @@ def check_finite(planes: Numbers, job: Job) -> None:
 
 
 def run_once(job: Job, plan: Plan) -> Planes:
-    """Run *job* as *plan* says; raises `OutOfMemory` if that was too much."""
+    """Run *job* by *plan*; raises `OutOfMemory` if memory ran out."""
     planes = try_run(job, plan)
     if planes is None:
         raise _too_little_memory(job)
@@ -99,22 +99,22 @@ def run_once(job: Job, plan: Plan) -> Planes:
 
 
 def try_run(job: Job, plan: Plan) -> Planes | None:
-    """The mean of what *job* computes, over all its orientations.
+    """Return the mean result of *job* over its orientations.
 
-    None if memory ran out; everything that the run held has then been released.
+    None if memory ran out; all memory of the run has then been released.
     """
     total: Planes | None = None
     number = len(job.orientations)
     try:
         for index, orientation in enumerate(job.orientations):
             stage = job.stage(index / number, (index + 1) / number)
-            # The result of one run has no name here: it would stay in memory through the next.
+            # The result of one run gets no name, or it would stay in memory during the next.
             total = _added(total, _run_turned(stage, orientation, plan), job.progress)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         total = None
-    # Outside the handler, where the traceback would keep the tensors of the run.
+    # Outside the handler, whose traceback would keep the tensors of the run alive.
     if total is None:
         free_memory(job.setup)
     elif number > 1:
@@ -123,7 +123,7 @@ def try_run(job: Job, plan: Plan) -> Planes | None:
 
 
 def free_memory(setup: Setup) -> None:
-    """Give back what a run that failed has left on its device."""
+    """Release the memory that a failed run has left on its device."""
     gc.collect()
     device = setup.device.device
     if device.type != "cpu":
@@ -156,13 +156,13 @@ def _engine_job(setup: Setup, height: int, width: int, beside: int) -> planning.
 
 
 def _smaller_plan(job: Job, failed: Plan) -> Plan | None:
-    """A plan within half of what *failed* took; if there is none, the one with the least memory.
+    """Return a plan with half the memory of *failed* or, if there is none, the smallest plan.
 
-    None if *failed* was that.
+    None if *failed* was the smallest plan.
     """
     setup = job.setup
     is_on_cpu = setup.device.device.type == "cpu"
-    # On a GPU it is the memory of the device that was too little.
+    # On a GPU, the memory of the device ran out.
     memory = failed.memory // 2 if is_on_cpu else setup.options.memory
     smaller = _engine_job(setup, *job.part.shape, bytes_to_denoise(job))
     plan = make_plan(smaller, memory, failed.device_memory // 2, or_least=True)
@@ -170,7 +170,7 @@ def _smaller_plan(job: Job, failed: Plan) -> Plan | None:
 
 
 def _run_turned(job: Job, orientation: Orientation, plan: Plan) -> Planes:
-    """The result of the job by way of another orientation."""
+    """Return the result of *job* in another *orientation*, turned back."""
     result = job.compute(job.source(orientation), plan, job.progress)
     return turned_back(result, orientation)
 
@@ -178,7 +178,7 @@ def _run_turned(job: Job, orientation: Orientation, plan: Plan) -> Planes:
 def _added(total: Planes | None, planes: Planes, progress: Progress) -> Planes:
     """Add *planes* to *total* in place; the first planes become the total.
 
-    It asks for a cancel before each plane: all of them take seconds on a large photo.
+    Cancellation is checked before each plane, since all planes of a large photo take seconds.
     """
     if total is None:
         if planes.flags.c_contiguous:
@@ -191,7 +191,7 @@ def _added(total: Planes | None, planes: Planes, progress: Progress) -> Planes:
 
 
 def shares_of_run(job: Job) -> tuple[float, float]:
-    """The shares of all work, for the progress, that are done when the run begins and ends."""
+    """Return the shares of all work that are done when the run begins and when it ends."""
     before = DENOISING_COST if job.denoising else 0.0
     after = 0.0
     if job.setup.corrects_colour:
@@ -209,7 +209,7 @@ def shares_of_run(job: Job) -> tuple[float, float]:
 def correct(job: Job, data: Planes) -> Correction | None:
     """Correct the colours of *data* (B, H, W) in place.
 
-    None where that is not wanted, or the card does not say how a photo shows the spectra.
+    None if the correction is disabled, or if the card does not tell how photos show spectra.
     """
     if not job.setup.corrects_colour:
         return None
@@ -217,13 +217,13 @@ def correct(job: Job, data: Planes) -> Correction | None:
 
 
 def least_of(job: Job) -> float:
-    """The least half width of a cell of the photo, in 8-bit codes."""
-    # The 16-bit codes of a linear photo are finer than its noise, which would come back.
+    """Return the smallest half width of a colour cell, in 8-bit codes."""
+    # The 16-bit codes of a linear photo are finer than its noise, which would return.
     return HALF_CODE if job.options.acquisition else 0.0
 
 
 def response_of(job: Job) -> Floats:
-    """(B, 3): how the photo itself shows the spectra, in shares of its full scale."""
+    """Return the matrix (B, 3) from spectra to the light of the photo, in shares of full scale."""
     acquisition = job.options.acquisition
     if acquisition is None:
         return srgb_response(job.setup.model.card.wavelengths)

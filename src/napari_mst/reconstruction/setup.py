@@ -1,6 +1,6 @@
-"""A model on its device, in its precision, with the camera of the photos, its kernels compiled.
+"""A model set up to run: on its device, in its precision, for a camera, with compiled kernels.
 
-A mean over flips and transposes is part of it. Letters: C channels, H rows, W columns.
+Averaging over flips and transposes is part of the setup. Letters: C channels, H rows, W columns.
 """
 
 import copy
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 PREPARING = "Preparing the engine for this processor: some seconds, once."
 
 PATIENCE = 0.1
-"""Seconds between two looks at what the compiler does and whether the user has cancelled."""
+"""Seconds between checks of the compiler and of cancellation."""
 
 
 N = TypeVar("N", bound="nn.Module")
 
 
 _CHECKED: set[tuple[type, str]] = set()
-"""Networks of others whose passes were checked, with their weights."""
+"""Third-party networks whose passes were checked, with their weights."""
 
 AS_LOADED = ("cpu", "float32")
-"""Device and precision of the network of a model."""
+"""Device and precision of a network as loaded."""
 
 
 class Orientation(NamedTuple):
-    """A flip of rows, of columns or of both, and perhaps an exchange of the two afterwards."""
+    """A flip of rows, columns or both, optionally followed by a transpose."""
 
     flips_rows: bool
     flips_columns: bool
@@ -57,18 +57,18 @@ class Orientation(NamedTuple):
 
 
 ORIENTATIONS = tuple(Orientation(*each) for each in product((True, False), repeat=3))
-"""The eight over which the published mean is taken.
+"""The eight orientations of the published ensemble.
 
-The last one changes nothing: a recorder keeps the attention of the last run, which is then that of
-the photo as it is.
+The last one is the identity: a recorder keeps the attention of the last run, which should be that
+of the unchanged photo.
 """
 
 UNTURNED = ORIENTATIONS[-1]
-"""The photo as it is."""
+"""The identity."""
 
 
 def turned(planes: Array, orientation: Orientation) -> Array:
-    """A view of *planes* (C, H, W), flipped or transposed as *orientation* says."""
+    """Return a view of *planes* (C, H, W), flipped or transposed by *orientation*."""
     if orientation == UNTURNED:
         return planes
     row_step = -1 if orientation.flips_rows else 1
@@ -78,16 +78,16 @@ def turned(planes: Array, orientation: Orientation) -> Array:
 
 
 def turned_back(planes: Array, orientation: Orientation) -> Array:
-    """*planes* with `turned` undone: a view."""
+    """Return a view of *planes* with `turned` undone."""
     upright = planes.swapaxes(1, 2) if orientation.is_transposed else planes
     return turned(upright, orientation._replace(is_transposed=False))
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A model that is ready to run as the options say: all that stays from photo to photo.
+    """A model ready to run with its options: everything that stays the same from photo to photo.
 
-    *own* is the copy of its network on another device, in another precision, or for a camera.
+    *own* is a copy of the network on another device, in another precision, or for a camera.
     """
 
     model: Model
@@ -102,7 +102,7 @@ class Setup:
 
     @property
     def program(self) -> Program:
-        """The passes of the network: of compiled kernels, unless somebody has its torch module."""
+        """The passes of the network, by compiled kernels unless the torch module is in use."""
         compiled = self.model.compiled if self.own is None and not self.is_narrow else None
         if compiled is not None and native.can_run(self.device.device, compiled.dtype):
             return compiled
@@ -115,18 +115,18 @@ class Setup:
 
     @property
     def orientations(self) -> tuple[Orientation, ...]:
-        """The flips and transposes of a photo over which the mean is taken."""
+        """The flips and transposes of a photo over which results are averaged."""
         return ORIENTATIONS if self.options.ensemble else (UNTURNED,)
 
     @property
     def corrects_colour(self) -> bool:
-        """True if colours are to be corrected, and the card says how a photo shows the spectra."""
+        """True if correction is enabled and the card tells how photos show spectra."""
         card = self.model.card
         is_known = card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
         return self.options.correct_colour and is_known
 
     def with_acquisition(self, acquisition: Acquisition) -> "Setup":
-        """The setup for photos of another *acquisition*; hooks on its modules see it, too."""
+        """Return the setup for photos of another *acquisition*; hooks on modules are shared."""
         network = copied(self.network)
         _set_response(network, acquisition)
         return replace(self, options=replace(self.options, acquisition=acquisition), own=network)
@@ -134,12 +134,12 @@ class Setup:
     def has_kernels(self) -> bool:
         """True if compiled kernels run the network.
 
-        The first time on a machine they are compiled now, which takes some seconds.
+        The first call on a machine compiles them, which takes some seconds.
         """
         return has_fast_path(self.program, self.device.device, self._dtype)
 
     def has_plain_passes(self) -> bool:
-        """True if torch computes a pass as it is written: it rounds by where a tile ends."""
+        """True if torch computes some pass directly; its rounding depends on tile borders."""
         return plain_values(self.program, self.device.device, self._dtype) > 0
 
     @property
@@ -147,9 +147,9 @@ class Setup:
         return dtype_of(self.options.precision, self.program.dtype)
 
     def cube_of(self, source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
-        """The numbers (B, H, W) that the network makes of *source*.
+        """Return the output (B, H, W) of the network for *source*.
 
-        Then forward hooks on blocks see their whole maps, which takes two more runs for each.
+        Forward hooks on blocks are then called with whole maps, which takes two more runs for each.
         """
         program, device = self.program, self.device.device
         numbers = execute(program, source, device, plan, progress).numbers
@@ -166,19 +166,19 @@ class Setup:
 
 
 def set_up(model: Model, options: RunOptions) -> Setup:
-    """*model*, ready to run as *options* say.
+    """Set *model* up to run with *options*.
 
     Raises
     ------
     CameraError
         If the model needs an acquisition and none is given, or cannot use the given one.
     DenoisingError
-        If the options say something impossible about denoising.
+        If the denoising option is invalid.
     ModelError
         If the model makes no cubes, or its network is not ours and fails `check_network`.
     DeviceError
-        If the device is not there or does not compute in this precision, or if the model has no
-        features to keep in 16 bits.
+        If the device is missing or does not support the precision, or if the model has no features
+        to keep in 16 bits.
     """
     _check_makes_cubes(model)
     _check_acquisition(model.card, options.acquisition)
@@ -191,7 +191,7 @@ def set_up(model: Model, options: RunOptions) -> Setup:
 
 
 def copied(network: N) -> N:
-    """A copy of *network* that shares its forward hooks, such as those that record attention."""
+    """Copy *network*, sharing its forward hooks, such as those that record attention."""
     shared = {
         id(hooks): hooks
         for part in network.modules()
@@ -202,7 +202,7 @@ def copied(network: N) -> N:
 
 
 def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> "Network | None":
-    """A copy of the network of *model* on *device*; None if it can be used as it was loaded."""
+    """Copy the network of *model* to *device*; None if it can be used as loaded."""
     precision = "float64" if options.precision == "float64" else "float32"
     if (device.name, precision) == AS_LOADED and options.acquisition is None:
         return None
@@ -265,7 +265,7 @@ def _check_features(model: Model, precision: str) -> None:
 
 
 def _check_stranger(model: Model) -> None:
-    """Check, once, the passes of a network that is not ours."""
+    """Check, once, the passes of a third-party network."""
     if model.compiled is not None:
         return
     kind = type(model.network)
@@ -279,7 +279,7 @@ def _check_stranger(model: Model) -> None:
 
 
 def _set_response(network: "nn.Module", acquisition: Acquisition) -> None:
-    """Give the response of *acquisition* to the parts of *network* that take it."""
+    """Pass the response of *acquisition* to the parts of *network* that use it."""
     import torch
 
     response = torch.from_numpy(acquisition.response)
@@ -290,12 +290,13 @@ def _set_response(network: "nn.Module", acquisition: Acquisition) -> None:
 
 
 def compile_kernels(setup: Setup, say: Callable[[str], None], progress: Progress) -> None:
-    """Compile the kernels that the first run would have to wait for.
+    """Compile the kernels for which the first run would have to wait.
 
-    *say* hears if there are any: to load them takes as long on a slow machine, but each time. The
-    compiler cannot be stopped: after a cancel it ends on its own, or with the program.
+    *say* is called only if kernels are being compiled: loading them takes as long on a slow
+    machine, but every time. The compiler cannot be stopped: after a cancellation it ends on its
+    own, or with the program.
     """
-    # A daemon, so that a program that is closed does not wait for the compiler.
+    # A daemon, so that closing the program does not wait for the compiler.
     compiler = threading.Thread(target=setup.has_kernels, daemon=True)
     compiler.start()
     is_said = False

@@ -1,4 +1,4 @@
-"""The colours that a photo allows, one cell around the stored value of each channel; its spectra.
+"""The colours that a photo allows: one cell around the stored value of each channel.
 
 Letters: B bands, H rows, W columns, C colours, n pixels; h, w sides of some rows.
 """
@@ -23,32 +23,29 @@ T = TypeVar("T")
 
 
 HALF_CODE = 0.49
-"""Half the width of a cell, in codes of the photo.
-
-It is a little less than a half, so that rounding gives the same code.
-"""
+"""Half the width of a cell in codes of the photo, slightly below 0.5 so that rounding is safe."""
 
 BLOCK_PIXELS = 1 << 14
-"""Pixels of a block of rows: their spectra take 2 MB."""
+"""Pixels in a block of rows, whose spectra take 2 MB."""
 
 THREADS = 4
-"""Blocks that are worked on at a time."""
+"""Blocks processed at a time."""
 
 _CODES = 255  # of 8 bits
-_FLOAT_CODES = 65535  # the codes that a photo of floats is taken to have: those of 16 bits
+_FLOAT_CODES = 65535  # a photo of floats is treated as 16-bit
 
 
 class Bounds(NamedTuple):
-    """The colours between *low* and *high*, in linear light; infinite beyond a clipped channel."""
+    """Colours between *low* and *high*, in linear light; infinite beyond a clipped channel."""
 
     low: Floats
     high: Floats
 
 
 class Difference(NamedTuple):
-    """The codes of spectra minus the photo's codes (C, rows, W); exact where nothing is clipped.
+    """Codes of spectra minus codes of the photo (C, rows, W), exact where nothing is clipped.
 
-    Beyond a clipped channel the photo is taken to be 0 or the largest code.
+    A clipped channel of the photo counts as 0 or the largest code.
     """
 
     codes: Floats
@@ -56,21 +53,21 @@ class Difference(NamedTuple):
 
     @property
     def distance(self) -> Singles:
-        """The distance of each pixel (rows, W), in the channel that is furthest."""
+        """Largest distance (rows, W) of each pixel over the channels."""
         return singles(np.abs(self.codes).max(axis=0))
 
     @property
     def residual(self) -> Floats:
-        """The codes, and NaN in pixels that are not known."""
+        """The codes, with NaN in clipped pixels."""
         return np.where(self.is_known, self.codes, np.float32(np.nan))
 
 
 class Cells:
     """The colours that *photo* allows, in linear light.
 
-    A cell is *half* (C,) 8-bit codes wide to each side, but at least half a code of the photo's
-    own. Cells of whole numbers are looked up by stored value, since there are few values and many
-    pixels; cells of floats, which are as narrow as those of 16 bits, are computed.
+    A cell extends *half* (C,) 8-bit codes to each side, but at least half a code of the photo.
+    Cells of integer photos are looked up by stored value, since values are few and pixels many.
+    Cells of float photos, which are as narrow as those of 16 bits, are computed.
     """
 
     def __init__(self, photo: Photo, half: Floats) -> None:
@@ -86,7 +83,7 @@ class Cells:
             self._code_table = self._code(values).astype(np.float32)
 
     def bounds(self, rows: slice) -> Bounds:
-        """The cells (C, rows, W) of the pixels in *rows*."""
+        """Return the cells (C, rows, W) of the pixels in *rows*."""
         stored = enumerate(self._photo.pixels[:, rows])
         if self._is_integer:
             cells = [[side[plane] for side in self._tables[channel]] for channel, plane in stored]
@@ -95,14 +92,14 @@ class Cells:
         return Bounds(*map(np.stack, zip(*cells, strict=True)))
 
     def codes(self, rows: slice) -> Singles:
-        """The photo in 8-bit sRGB codes, not rounded, (C, rows, W)."""
+        """Return the photo (C, rows, W) in 8-bit sRGB codes, without rounding."""
         stored = self._photo.pixels[:, rows]
         if self._is_integer:
             return self._code_table[stored]
         return self._code(stored).astype(np.float32)
 
     def difference(self, shown: Floats, rows: slice) -> Difference:
-        """The codes *shown* (C, rows, W), see `srgb_codes`, beside those of the photo."""
+        """Compare the codes *shown* (C, rows, W), see `srgb_codes`, with those of the photo."""
         codes = self.codes(rows)
         is_known = np.asarray(((codes > 0) & (codes < _CODES)).all(axis=0))
         return Difference(np.asarray(shown - np.clip(codes, 0, _CODES)), is_known)
@@ -113,13 +110,13 @@ class Cells:
         half = float(self._half[channel]) / _CODES
         low = np.minimum(self._decoded(value - self._own_half), linear_light(code - half))
         high = np.maximum(self._decoded(value + self._own_half), linear_light(code + half))
-        # Beyond a clipped channel the light may have been anything.
+        # The light beyond a clipped channel is unknown.
         low = np.where(value <= 0, -np.inf, low)
         high = np.where(value >= 1, np.inf, high)
         return Bounds(low.astype(np.float32), high.astype(np.float32))
 
     def _value(self, stored: Array) -> Floats:
-        """*stored* values as shares of the full scale: tables in float64, pixels as they are."""
+        """Return *stored* values as shares of the full scale, in float64 except for float32."""
         is_narrow = stored.dtype == np.float32
         values: Floats = np.asarray(stored, dtype=np.float32 if is_narrow else np.float64)
         return values / float(self._photo.full_scale)
@@ -134,7 +131,7 @@ class Cells:
 
 
 def srgb_codes(linear: Floats) -> Floats:
-    """*linear* light as 8-bit sRGB codes, clipped and not rounded."""
+    """Encode *linear* light as 8-bit sRGB codes, clipped but not rounded."""
     if has_kernels(linear):
         from napari_mst.engine.kernels.powers import encode_light
 
@@ -143,7 +140,7 @@ def srgb_codes(linear: Floats) -> Floats:
 
 
 def linear_light(encoded: Floats) -> Floats:
-    """The linear light of *encoded* sRGB values, 0 to 1."""
+    """Decode *encoded* sRGB values, 0 to 1, to linear light."""
     if has_kernels(encoded):
         from napari_mst.engine.kernels.powers import decode_light
 
@@ -159,10 +156,10 @@ def _each_number(kernel: Callable[[int, int, int], None], values: Floats) -> Sin
 
 
 class ColourCheck:
-    """The spectra *data* (B, H, W), the colours that they show, and those that *photo* allows.
+    """Compares the colours of spectra *data* (B, H, W) with those that *photo* allows.
 
-    *response* (B, C) takes reflectance to linear light. *least* is the least half width of a cell,
-    in 8-bit codes.
+    *response* (B, C) takes reflectance to linear light. *least* is the smallest half width of a
+    cell, in 8-bit codes.
     """
 
     def __init__(
@@ -180,19 +177,19 @@ class ColourCheck:
         self.cells = Cells(photo, np.full(3, least))
 
     def rendered(self, rows: slice) -> Floats:
-        """The colours that the spectra of *rows* show (C, rows, W), in linear light."""
-        # einsum rather than a matrix product: the threads of BLAS would wait for our own.
+        """Return the colours (C, rows, W) of the spectra of *rows*, in linear light."""
+        # einsum instead of a matrix product, whose BLAS threads would compete with ours.
         return np.einsum("bc,bhw->chw", self.response, self.data[:, rows])
 
     def difference(self, rows: slice) -> Difference:
-        """The colours that the spectra of *rows* show, minus the colours of the photo."""
+        """Return the colours of the spectra of *rows* minus the colours of the photo."""
         return self.cells.difference(srgb_codes(self.rendered(rows)), rows)
 
 
 def row_blocks(shape: tuple[int, int], most: int = BLOCK_PIXELS) -> list[slice]:
-    """Blocks of rows that cover an image of *shape* (H, W), of about *most* pixels each.
+    """Divide an image of *shape* (H, W) into blocks of rows with about *most* pixels each.
 
-    No block has many more than `BLOCK_PIXELS`.
+    Blocks have at most about `BLOCK_PIXELS` pixels.
     """
     height, width = shape
     rows = max(1, min(most, BLOCK_PIXELS) // width)
@@ -202,7 +199,7 @@ def row_blocks(shape: tuple[int, int], most: int = BLOCK_PIXELS) -> list[slice]:
 def each_block(
     work: Callable[[B], T], blocks: Sequence[B], progress: Progress, threads: int = THREADS
 ) -> list[T]:
-    """The results of *work* for all *blocks*, as of rows, in their order; several run at a time."""
+    """Return the results of *work* for all *blocks*, in order; several blocks run at a time."""
 
     def unless_cancelled(block: B) -> T:
         progress.check()
@@ -217,14 +214,14 @@ def each_block(
 
 
 def has_kernels(values: Floats) -> bool:
-    """True if compiled kernels take *values*: float32 whose pixels lie side by side."""
+    """True if compiled kernels accept *values*: float32 with contiguous pixels."""
     is_fitting = values.dtype == np.float32 and values.strides[-1] == values.itemsize
     return is_fitting and _are_right()
 
 
 @cache
 def _are_right() -> bool:
-    """True if kernels encode light as NumPy does; the first to ask compiles them."""
+    """True if kernels encode light as NumPy does; the first call compiles them."""
     return find_spec("numba") is not None and not fault_of(_largest_error)
 
 

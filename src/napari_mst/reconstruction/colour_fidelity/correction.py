@@ -1,7 +1,6 @@
-"""The correction of the colours of a cube, from its top: what is moved, and what is said about it.
+"""Corrects the colours of a cube and describes the correction.
 
-A clean photo is corrected pixel by pixel. The pixels of a noisy one show their colour together, so
-it is corrected region by region.
+The cube of a clean photo is corrected pixel by pixel, the cube of a noisy photo region by region.
 
 Letters: B bands, C colours, H rows, W columns; h, w rows and columns of regions.
 """
@@ -28,17 +27,17 @@ from napari_mst.reconstruction.colour_fidelity.moving import move
 from napari_mst.reconstruction.colour_fidelity.photo_noise import Noise, removed_noise
 
 REGION = 16
-"""Pixels along each side of a region: a block of JPEG whose colours have half the resolution."""
-_KNOWN = 0.25  # share of its pixels without clipping from which on a region shows its colour
+"""Side of a region in pixels: a JPEG block of colours at half the resolution."""
+_KNOWN = 0.25  # share of unclipped pixels from which on a region shows its colour
 
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """The result of a correction: *colour_error* (H, W) float32 and a sentence for the provenance.
+    """The result of a correction: *colour_error* (H, W) float32 and a *text* for the provenance.
 
-    It is how far the colour of the uncorrected spectrum was from that of the photo: in
-    8-bit codes of the channel that is furthest, 0 beyond a clipped one. *is_jpeg* says whether the
-    photo has the blocks of a JPEG.
+    The error is the distance between the colours of the uncorrected spectrum and of the photo, in
+    8-bit codes of the worst channel; it is 0 beyond a clipped channel. *is_jpeg* is True if the
+    photo has JPEG blocks.
     """
 
     colour_error: Singles
@@ -47,7 +46,7 @@ class Correction:
 
 
 def bytes_to_correct(height: int, width: int) -> int:
-    """About the bytes that `correct_colours` takes, as measured for photos 160 to 10,000 wide."""
+    """Approximate memory of `correct_colours`, as measured on photos 160 to 10,000 pixels wide."""
     pixels = height * width
     of_blocks = 2_000_000 + min(60 * pixels, 5_000_000) + 18_000 * width
     return 4 * min(pixels, MAX_PIXELS) + of_blocks
@@ -61,14 +60,14 @@ def correct_colours(
     *,
     least: float = 0.0,
 ) -> Correction:
-    """Move the spectra in *data* (B, H, W), reflectances, to the cells of the *photo*'s colours.
+    """Move reflectance spectra in *data* (B, H, W) into the colour cells of *photo*.
 
-    *data* is changed in place, block by block of rows; this needs `bytes_to_correct` besides the
-    spectra. *response* (B, 3) takes reflectance to linear light as the photo shows it (see
+    *data* is changed in place, by blocks of rows; this takes `bytes_to_correct` besides the
+    spectra. *response* (B, 3) takes reflectance to the linear light of the photo (see
     `colour.srgb_response`). *progress* receives the share that is done.
 
-    *least* is for linear photos, whose codes are finer than any noise: cells are then that many
-    8-bit codes wide to each side, and the spectra of a noisy photo stay as they are.
+    *least* is for linear photos, whose codes are finer than any noise. Cells then extend that many
+    8-bit codes to each side, and the spectra of a noisy photo stay unchanged.
 
     Raises
     ------
@@ -82,10 +81,10 @@ def correct_colours(
 def corrected(
     comparison: ColourCheck, noise: Noise | None, progress: Progress = NO_PROGRESS
 ) -> Correction:
-    """Do what `correct_colours` does to a photo, or a part of it, whose *noise* is known.
+    """Apply `correct_colours` to a photo, or a part of it, of known *noise*.
 
-    A part is as it is in the whole, except within `REGION` pixels of its edges; it begins at a
-    multiple of `REGION`.
+    A part must begin at a multiple of `REGION`. Its result equals that of the whole photo, except
+    within `REGION` pixels of its edges.
     """
     photo = comparison.photo
     is_large = photo.shape[0] * photo.shape[1] > MAX_PIXELS
@@ -104,7 +103,7 @@ def corrected(
 
 
 def aim(comparison: ColourCheck, noise: Noise | None) -> str:
-    """The sentence for the provenance on how near to its photo a cube is brought."""
+    """Describe for the provenance how close to the colours of its photo a cube is brought."""
     within = str(noise)
     if noise is None:
         within = "half a code of 8 bits" if comparison.least else "half a code"
@@ -114,7 +113,7 @@ def aim(comparison: ColourCheck, noise: Noise | None) -> str:
 
 
 def _move_pixels(comparison: ColourCheck, colour_error: Singles, progress: Progress) -> int:
-    """Move every spectrum of a clean photo to its cell, fill *colour_error*, and count them."""
+    """Move every spectrum of a clean photo into its cell and fill *colour_error*; counts moves."""
 
     def moved(rows: slice) -> int:
         rendered = comparison.rendered(rows)
@@ -125,7 +124,7 @@ def _move_pixels(comparison: ColourCheck, colour_error: Singles, progress: Progr
 
 
 def _measure_only(comparison: ColourCheck, colour_error: Singles, progress: Progress) -> None:
-    """Fill *colour_error* and move nothing."""
+    """Fill *colour_error* without moving any spectrum."""
 
     def measured(rows: slice) -> None:
         colour_error[rows] = comparison.difference(rows).distance
@@ -136,9 +135,9 @@ def _measure_only(comparison: ColourCheck, colour_error: Singles, progress: Prog
 def _move_regions(
     comparison: ColourCheck, noise: Noise, colour_error: Singles, progress: Progress
 ) -> int:
-    """Move what is off by more than the *noise* of a photo, and fill *colour_error*.
+    """Move spectra that differ by more than the *noise* of a photo, and fill *colour_error*.
 
-    Returns about how many pixels were moved.
+    Returns the approximate number of moved pixels.
     """
     height, width = comparison.shape
     strips = [slice(top, min(top + REGION, height)) for top in range(0, height, REGION)]
@@ -153,35 +152,35 @@ def _move_regions(
 
     def moved(rows: slice) -> int:
         count = _move_by(comparison, rows, _between(gains, rows, width))
-        if noise.is_jpeg:  # whose single pixels show nothing
+        if noise.is_jpeg:  # single pixels of a JPEG show nothing
             return count
-        # Single pixels come after their region, which may have brought them near enough.
+        # Single pixels come after their region, which may have moved them close enough.
         singles = move(comparison, rows, comparison.rendered(rows), pixel_cells.bounds(rows))
         return max(count, singles)
 
-    # A pixel lies between the centres of regions, so all gains have to be known before any moves.
+    # Pixels lie between the centres of regions, so all gains must be known before any pixel moves.
     sums = each_block(compared, strips, progress.part(0, 0.5))
     gains = _gains(np.stack(sums, axis=1))
     return sum(each_block(moved, strips, progress.part(0.5, 1)))
 
 
 def _move_by(comparison: ColourCheck, rows: slice, gain: Doubles) -> int:
-    """Change the colours of *rows* by *gain* (C, rows, W) times themselves; counts those moved."""
+    """Change the colours of *rows* by the relative *gain* (C, rows, W); returns the moved count."""
     if not gain.any():
         return 0
     rendered = comparison.rendered(rows)
     factor = ((1 + gain) / 255).astype(rendered.dtype)
     better = linear_light(factor * srgb_codes(rendered))
-    target = rendered + better - rendered.clip(0, 1)  # what lies beyond 0 to 1 stays beyond
+    target = rendered + better - rendered.clip(0, 1)  # light beyond 0 to 1 stays beyond
     return move(comparison, rows, rendered, Bounds(target, target))
 
 
 def _region_sums(missing: Floats, codes: Floats) -> Doubles:
-    """Sums over each region of a strip, (1 + 3 C, w).
+    """Return sums (1 + 3 C, w) over each region of a strip.
 
-    They are the number of known pixels, and the sums of *missing* x *codes*, *codes*^2 and
-    *missing*^2. *missing* (C, rows, W) is the photo minus the estimate, NaN where unknown, and
-    *codes* is the estimate.
+    The sums are the number of known pixels, *missing* x *codes*, *codes*^2 and *missing*^2.
+    *missing* (C, rows, W) is the photo minus the estimate, NaN where unknown; *codes* is the
+    estimate.
     """
     is_known = np.asarray(~np.isnan(missing).any(axis=0))
     missing = np.where(is_known, missing, 0).astype(np.float64)
@@ -193,10 +192,10 @@ def _region_sums(missing: Floats, codes: Floats) -> Doubles:
 
 
 def _gains(sums: Doubles) -> Doubles:
-    """The relative change of the estimate (C, h, w), from all `_region_sums`.
+    """Return the relative change (C, h, w) of the estimate, from all `_region_sums`.
 
-    It is the share that explains most of what is missing, in the sense of least squares, times the
-    Wiener factor: what it explains is signal and noise, and what it leaves is noise.
+    It is the least-squares gain that explains most of the missing light, times the Wiener factor:
+    the explained part is signal plus noise, the rest is noise.
     """
     pixels = sums[0]
     products, squares, missing = np.split(sums[1:], 3)
@@ -210,7 +209,7 @@ def _gains(sums: Doubles) -> Doubles:
 
 
 def _between(regions: Doubles, rows: slice, width: int) -> Doubles:
-    """The values of *regions* (C, h, w) at every pixel of *rows*, linear between their centres.
+    """Interpolate *regions* (C, h, w) linearly between their centres, at every pixel of *rows*.
 
     Returns (C, rows, *width*).
     """
@@ -220,7 +219,7 @@ def _between(regions: Doubles, rows: slice, width: int) -> Doubles:
 
 
 def _stretched(regions: Doubles, pixels: Indices, axis: int) -> Doubles:
-    """*regions* along *axis* at *pixels* (n,), linear between the centres."""
+    """Interpolate *regions* along *axis* at *pixels* (n,), linearly between the centres."""
     last = regions.shape[axis] - 1
     places = ((pixels + 0.5) / REGION - 0.5).clip(0, last)
     before = places.astype(np.intp)

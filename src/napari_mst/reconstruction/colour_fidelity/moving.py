@@ -1,9 +1,9 @@
 """The smallest change that moves spectra to the colours that a photo allows.
 
-A spectrum r becomes r + W S (S'WS)^-1 (target - S'r), S being the response: the least change in the
-sense of least squares. Lin & Finlayson, Sensors 20 (2020) 6399, doi:10.3390/s20216399; the target
-here is the nearest point of the cell instead of its centre. The weights W are the roots of r. They
-lie halfway between equal changes in all bands, which are too large for the dark bands of a
+With the response S, a spectrum r becomes r + W S (S'WS)^-1 (target - S'r), the smallest change by
+weighted least squares. Lin & Finlayson, Sensors 20 (2020) 6399, doi:10.3390/s20216399; here the
+target is the nearest point of the cell instead of its centre. The weights W are the roots of r.
+They lie halfway between equal changes in all bands, which are too large for the dark bands of a
 saturated colour, and changes in proportion to r.
 
 Letters: B bands, C colours, h rows, w columns, n spectra.
@@ -15,22 +15,22 @@ from napari_mst.base.arrays import Floats, Mask, Singles
 from napari_mst.reconstruction.colour_fidelity.code_cells import Bounds, ColourCheck, has_kernels
 
 CLOSE = 1e-6
-"""A colour this near to its cell, in linear light, counts as within it."""
+"""Distance from a cell, in linear light, that still counts as within it."""
 
 DARKEST = 1e-4
-"""Reflectance that a band is taken to have at least, so that it can become brighter."""
+"""Smallest reflectance assumed for the weight of a band, so that black bands can brighten."""
 
 HIGHEST = 1.25
-"""Reflectance beyond which no surface has the colour, unless the estimate has it."""
+"""Largest plausible reflectance of a moved spectrum, unless the estimate exceeds it."""
 
 STEPS = 8
-"""Towards a cell, at most: more than one only where a spectrum would become negative."""
+"""Largest number of steps towards a cell; one is enough unless a spectrum becomes negative."""
 
 
 def move(comparison: ColourCheck, rows: slice, rendered: Floats, bounds: Bounds) -> int:
-    """Move the spectra of *rows* whose colours *rendered* (C, rows, W) lie beyond *bounds*.
+    """Move, in place, the spectra of *rows* with colours *rendered* (C, rows, W) beyond *bounds*.
 
-    They are moved in place. Returns how many there were.
+    Returns the number of moved spectra.
     """
     block = comparison.data[:, rows]
     if has_kernels(block):
@@ -44,7 +44,7 @@ def move(comparison: ColourCheck, rows: slice, rendered: Floats, bounds: Bounds)
 
 
 def moved_by_kernel(spectra: Singles, shown: Floats, cells: Bounds, response: Floats) -> int:
-    """Move *spectra* (B, h, w), in place; counts those whose colours *shown* are beyond *cells*."""
+    """Move, in place, *spectra* (B, h, w) with colours *shown* beyond *cells*; returns how many."""
     from napari_mst.engine.kernels.colours import (
         ColourPlanes,
         Moving,
@@ -53,11 +53,11 @@ def moved_by_kernel(spectra: Singles, shown: Floats, cells: Bounds, response: Fl
         scratch_bytes,
     )
 
-    # They are kept until the end: the records have only their addresses.
+    # Kept alive until the end, since the records hold only their addresses.
     planes = [np.ascontiguousarray(each, dtype=np.float32) for each in (shown, *cells)]
     rows, columns = np.triu_indices(3)
     products = response[:, rows] * response[:, columns]
-    # The kernel reads rows of nine; the response of a chart is stored column by column.
+    # The kernel reads rows of nine, but the response of a chart is stored by column.
     coefficients = np.ascontiguousarray(np.concatenate([response, products], axis=1), np.float32)
     limits = np.array([CLOSE, DARKEST, HIGHEST], dtype=np.float32)
     band, row, _ = spectra.strides
@@ -69,10 +69,10 @@ def moved_by_kernel(spectra: Singles, shown: Floats, cells: Bounds, response: Fl
 
 
 def moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
-    """*spectra* (B, n), changed as little as brings their colours within *bounds* (C, n).
+    """Change *spectra* (B, n) as little as possible to bring their colours within *bounds* (C, n).
 
-    They never become negative. A spectrum that would have to be brighter than any surface, for a
-    colour that none has, stays as it is. *response* is (B, C).
+    Spectra never become negative. A spectrum that would have to be brighter than any surface stays
+    unchanged. *response* is (B, C).
     """
     moved = spectra
     for _ in range(STEPS):
@@ -89,16 +89,16 @@ def moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
 
 
 def _stepped(spectra: Floats, missing: Floats, is_free: Mask, response: Floats) -> Floats:
-    """*spectra* (B, n), changed least so that their colours change by *missing* (C, n).
+    """Change *spectra* (B, n) as little as possible to change their colours by *missing* (C, n).
 
-    Channels that are *is_free* (C, n) may change by anything.
+    Channels marked by *is_free* (C, n) may change by any amount.
     """
     weights = np.sqrt(np.maximum(spectra, DARKEST))
     system = np.tensordot(response[:, :, None] * response[:, None], weights, (0, 0))
-    # A free channel leaves the system of equations: its row and column become the identity's.
+    # A free channel leaves the system of equations: its row and column become the identity.
     system = np.where(is_free | is_free[:, None], np.eye(3)[..., None], system)
     missing = np.where(is_free, 0, missing)
-    # Inverted by its adjugate: NumPy's own solver takes a hundred times as long.
+    # Inverted by the adjugate, since NumPy's solver takes a hundred times as long.
     first, second, third = system
     pairs = (second, third), (third, first), (first, second)
     adjugate = np.stack([np.cross(one, other, axis=0) for one, other in pairs])

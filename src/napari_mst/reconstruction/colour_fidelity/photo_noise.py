@@ -1,11 +1,11 @@
-"""The noise of a photo, or its errors of JPEG: they decide how far its colours can be trusted.
+"""The noise or JPEG errors of a photo, which decide how far its colours can be trusted.
 
-A photo is noisy if the colours of its flat places were smoothed as much as their brightness. Of the
-grain of a subject it is the brightness that is lost.
+A photo is noisy if the network smoothed the colours of its flat areas as much as their brightness.
+Of the texture of a subject, the network loses mainly brightness.
 
-A photo that was a JPEG is known by the grid of its blocks of 8 x 8 pixels: on it many more cosine
-coefficients round to zero than on any other grid. Fan & de Queiroz, IEEE Trans. Image Process. 12
-(2003) 230, doi:10.1109/TIP.2002.807361, recognise JPEG by its blocks, too.
+A photo that was a JPEG is recognised by the grid of its 8 x 8 blocks: on that grid, many more
+cosine coefficients are rounded to zero than on any other. Fan & de Queiroz, IEEE Trans. Image
+Process. 12 (2003) 230, doi:10.1109/TIP.2002.807361, recognise JPEG by its blocks, too.
 
 Letters: C colours, n differences.
 """
@@ -20,34 +20,34 @@ from napari_mst.denoising.sensor_noise import COSINES, SIDE
 from napari_mst.reconstruction.colour_fidelity.code_cells import Cells, ColourCheck
 
 BLOCK = SIDE
-"""Pixels along each side of a block of JPEG."""
+"""Side of a JPEG block in pixels."""
 
 FEWEST = 200
-"""Differences in flat places that show noise: in fewer, the errors of a network look like it."""
+"""Fewest differences in flat areas that show noise; in fewer, errors of the network look alike."""
 
-_STRIPS = (4, 32)  # strips of BLOCK rows that are looked at, at least and at most
-_SAMPLE = 1 << 15  # pixels in all strips, if that many strips are allowed
-_FLAT = 20  # per cent of the neighbours, those that differ least in the estimate, that are flat
+_STRIPS = (4, 32)  # smallest and largest number of sampled strips of BLOCK rows
+_SAMPLE = 1 << 15  # pixels in all strips, within the limits above
+_FLAT = 20  # per cent of neighbours, those that differ least in the estimate, that count as flat
 
-# Codes removed from the colours of a noisy photo, times their share of what was removed from the
-# brightness. Measured (lab/training_log.md): from 0.9 in noisy photos, to 0.6 in clean ones.
+# Codes removed from the colours of a noisy photo, times their ratio to the codes removed from the
+# brightness. Measured (lab/training_log.md): from 0.9 in noisy photos, up to 0.6 in clean ones.
 _NOISY = 0.7
 
-# A grey photo has no colours that show its noise: these codes removed from the brightness do, if
-# they are this share of all that its flat places show.
+# The noise of a grey photo does not show in its colours. It shows if at least these codes were
+# removed from the brightness, and they are this share of the brightness in flat areas.
 _GREY = 5.0
 _GREY_SHARE = 0.8
 
-# Codes by which networks are off in clean photos: the mean is 0.3 (simulated) to 0.6 (CAVE).
+# Error of networks on clean photos, in codes: the mean is 0.3 (simulated) to 0.6 (CAVE).
 _OWN_ERROR = 0.5
 
-# Orthonormal directions of a colour: its brightness, and two that have no brightness.
+# Orthonormal directions of colour: brightness, and two directions without brightness.
 _OPPONENT = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]]) / np.sqrt([[3], [2], [6]])
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of flat places of a photo: its standard *deviation* (C,), in 8-bit codes."""
+    """The noise in flat areas of a photo: its standard *deviation* (C,), in 8-bit codes."""
 
     deviation: tuple[float, ...]
     is_jpeg: bool
@@ -61,17 +61,16 @@ class Noise:
     def half(self) -> Floats:
         """Half the width (C,) of the cell of a single pixel, in 8-bit codes.
 
-        Beyond it the photo is right rather than the network. It is the threshold of the most likely
-        value where the noise is Gaussian and the error of the network Laplacian: the variance of
-        the one over the mean of the other. Errors of JPEG are neither, nor are they independent, so
-        that no single pixel of a JPEG is believed. Moulin & Liu, IEEE Trans. Inf. Theory 45 (1999)
-        909, doi:10.1109/18.761332.
+        Beyond this distance the photo is more likely right than the network. The threshold is the
+        variance of Gaussian noise over the mean Laplacian error of the network: Moulin & Liu, IEEE
+        Trans. Inf. Theory 45 (1999) 909, doi:10.1109/18.761332. JPEG errors are neither Gaussian
+        nor independent, so no single pixel of a JPEG is trusted.
         """
         return np.full(3, np.inf) if self.is_jpeg else np.square(self.deviation) / _OWN_ERROR
 
 
 def removed_noise(comparison: ColourCheck, progress: Progress) -> Noise | None:
-    """The noise, or the errors of JPEG, that the network removed; None where there is neither."""
+    """Return the noise or JPEG errors that the network removed; None if there are none."""
     removed, shown = _flat_places(comparison, progress)
     if removed.shape[1] < FEWEST:
         return None
@@ -83,16 +82,16 @@ def removed_noise(comparison: ColourCheck, progress: Progress) -> Noise | None:
 
 
 def _flat_places(comparison: ColourCheck, progress: Progress) -> tuple[Floats, Floats]:
-    """Differences between neighbours in flat places (C, n), in 8-bit codes of a single pixel.
+    """Return differences (C, n) between neighbours in flat areas, in 8-bit codes per pixel.
 
-    First what the network took from the photo there, then what the photo shows; in a sample of
-    strips, where neither is clipped. Flat is where neighbours differ least in the estimate, which
-    noise does not decide. Differences are taken so that nothing is left of a colour that is merely
-    wrong.
+    The first array holds what the network removed from the photo, the second what the photo shows,
+    both from a sample of strips without clipping. Areas are flat where neighbours differ least in
+    the estimate, which is independent of noise. Differences between neighbours cancel colours that
+    are merely wrong.
     """
     residuals, codes = [], []
     for rows in _strips(comparison.shape):
-        progress.check()  # from a file, a strip takes a while
+        progress.check()  # a strip from a file takes a while
         residual = comparison.difference(rows).residual
         shown = comparison.cells.codes(rows)
         for axis in (1, 2):
@@ -107,12 +106,12 @@ def _flat_places(comparison: ColourCheck, progress: Progress) -> tuple[Floats, F
         return steps, photo
     estimate = np.abs(steps + photo).max(axis=0)
     is_flat = estimate <= np.percentile(estimate, _FLAT)
-    # The difference of two pixels has twice the variance of one.
+    # The difference of two pixels has twice the variance of one pixel.
     return steps[:, is_flat] / np.sqrt(2), photo[:, is_flat] / np.sqrt(2)
 
 
 def _strips(shape: tuple[int, int]) -> list[slice]:
-    """Strips of `BLOCK` rows, spread over a photo of *shape* (H, W)."""
+    """Return strips of `BLOCK` rows, spread over a photo of *shape* (H, W)."""
     height, width = shape
     number = int(np.clip(_SAMPLE // (BLOCK * width), *_STRIPS))
     count = min(number, -(-height // BLOCK))
@@ -121,12 +120,12 @@ def _strips(shape: tuple[int, int]) -> list[slice]:
 
 
 def _is_noisy(removed: Floats, shown: Floats) -> bool:
-    """True if what was *removed* from flat places is noise, of what they have *shown*.
+    """True if the differences *removed* from flat areas, of those *shown* there, are noise.
 
-    Noise is in the colours as much as in the brightness, in all their directions, and networks
-    remove it from the colours first. Of texture they remove brightness rather, so that colours
-    count less where more of that was removed. The noise of a grey photo shows by its size, and by
-    how much of all that flat places show was removed.
+    Noise affects colours as much as brightness, in all directions, and networks remove it from the
+    colours first. Of texture they mainly remove brightness, so colours count less if more
+    brightness was removed. In a grey photo, noise is recognised by its size and by its share of the
+    differences in flat areas.
     """
     colour, brightness = _deviations(removed)
     is_in_colours = colour * min(1.0, colour / brightness) > _NOISY
@@ -136,9 +135,9 @@ def _is_noisy(removed: Floats, shown: Floats) -> bool:
 
 
 def _deviations(differences: Floats) -> tuple[float, float]:
-    """Root mean squares of *differences* (C, n): of their colours, and of their brightness.
+    """Return the root mean squares of colour and of brightness in *differences* (C, n).
 
-    That of the colours is taken in the direction in which they differ least.
+    Colour is measured in the direction in which it varies least.
     """
     square = _OPPONENT @ (differences @ differences.T / differences.shape[1]) @ _OPPONENT.T
     least = np.linalg.eigvalsh(square[1:, 1:])[0]
@@ -150,21 +149,21 @@ def _deviations(differences: Floats) -> tuple[float, float]:
 
 # JPEG
 
-_TILE = 2 * BLOCK  # a tile of this side holds one whole block for each place that the grid can have
-_TILES = 12  # along each side of the photo, that are looked at
-_FEWEST_COEFFICIENTS = 200  # in all tiles, from which on they show whether there is a grid
+_TILE = 2 * BLOCK  # side of a tile, which holds a whole block for every position of the grid
+_TILES = 12  # sampled tiles along each side of the photo
+_FEWEST_COEFFICIENTS = 200  # fewest nonzero coefficients in all tiles that can show a grid
 
-# Share of the coefficients that are left on the grid of JPEG, of those on the next best grid.
-# Measured (lab/training_log.md): at most 0.61 at qualities 50 and 75, else at least 0.97.
+# Nonzero coefficients on the JPEG grid, as a share of those on the next best grid. Measured
+# (lab/training_log.md): at most 0.61 at qualities 50 and 75, else at least 0.97.
 _ON_GRID = 0.8
 
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # JFIF 1.02
 
 
 def has_jpeg_grid(cells: Cells) -> bool:
-    """True if the photo was a JPEG: one grid has far fewer coefficients left than the others.
+    """True if the photo was a JPEG: one grid leaves far fewer nonzero coefficients than the others.
 
-    All 64 places are tried, since a region may begin anywhere.
+    All 64 positions of the grid are tried, since a region may begin anywhere.
     """
     if min(cells.shape) < _TILE:
         return False
@@ -179,7 +178,7 @@ def has_jpeg_grid(cells: Cells) -> bool:
 
 
 def _luma_tiles(cells: Cells) -> Singles:
-    """Brightness of tiles from all over the photo, (n, _TILE, _TILE), in 8-bit codes."""
+    """Return the brightness (n, _TILE, _TILE) of tiles from all over the photo, in 8-bit codes."""
     height, width = cells.shape
     lefts = _tile_starts(width)
     tiles = []
@@ -191,16 +190,16 @@ def _luma_tiles(cells: Cells) -> Singles:
 
 
 def _tile_starts(size: int) -> list[int]:
-    """First pixels of tiles all over *size* pixels; at one place of any grid of `BLOCK`."""
+    """Return the first pixels of tiles spread over *size* pixels, at multiples of `BLOCK`."""
     last = (size - _TILE) // BLOCK
     places = np.linspace(0, last, min(_TILES, last + 1))
     return sorted({int(place) * BLOCK for place in places})
 
 
 def _cosines() -> Singles:
-    """The orthonormal cosines of a block, at each place that it can have in a tile.
+    """Return the orthonormal cosines of a block at every position in a tile, padded with zeros.
 
-    Returns (BLOCK x BLOCK, _TILE): for each place all cosines, each with zeros around it.
+    The result is (BLOCK x BLOCK, _TILE): all cosines for the first position, then for the next.
     """
     places = [np.pad(COSINES, ((0, 0), (place, BLOCK - place))) for place in range(BLOCK)]
     return np.concatenate(places).astype(np.float32)
