@@ -1,10 +1,10 @@
 """Refines a cube by a coarse cube of the same view.
 
-Every pixel of the coarse cube is the mean of a block of fine ones. It is taken as a reference
-spectrum of that block. The remaining error of the means is then spread between the centres of the
-blocks, until the result agrees with the coarse cube. A block may cover part of a pixel, which then
-counts by that part. Letters: B bands, C channels, H rows, W columns of the fine cube; h, w of the
-coarse one; k rows of a strip.
+Every pixel of the coarse cube is the mean of a block of fine pixels and serves as a reference
+spectrum of that block. The remaining error of the means is then interpolated between the centres of
+the blocks, until the result agrees with the coarse cube. A pixel that a block covers partly counts
+by that part. Letters: B bands, C channels, H rows, W columns of the fine cube; h, w of the coarse
+cube; k rows of a strip.
 """
 
 import math
@@ -27,17 +27,17 @@ from napari_mst.references.colour_views import moved_to_photo, photo_of, spread,
 from napari_mst.references.process import corrected, errors_of, without_gaps
 from napari_mst.references.reference_spectrum import check_values, to_bands
 
-_SHAPE = 0.1  # share by which the pixels of the coarse cube may be longer than wide
-_FEWEST_SHARED = 0.5  # share of the bands of the fine cube that the coarse one has to cover
-_ROUNDS = 2  # of correction: the logarithm of a mean is not the mean of logarithms
+_SHAPE = 0.1  # share by which the pixels of the coarse cube may deviate from squares
+_FEWEST_SHARED = 0.5  # share of the fine cube's bands that the coarse cube must cover
+_ROUNDS = 2  # of correction, since the logarithm of a mean is not the mean of logarithms
 _FARTHEST = 6
-"""Fine pixels that a coarse cube may be off, in each direction."""
+"""Largest shift of a coarse cube in fine pixels, in each direction."""
 _HALVES = (-0.5, 0.0, 0.5)  # pixels, tried around the best whole shift
-_DARKEST = 0.01  # linear light, under the logarithm
+_DARKEST = 0.01  # linear light, added before the logarithm
 
 
 Edges = tuple[Doubles, Doubles]
-"""The edges of blocks: of rows (h + 1,) and of columns (w + 1,), in pixels of the fine image."""
+"""Edges of blocks in pixels of the fine image: rows (h + 1,) and columns (w + 1,)."""
 
 
 def refine_with_cube(
@@ -46,20 +46,20 @@ def refine_with_cube(
     coarse: SpectralCube,
     progress: ProgressLike = None,
 ) -> SpectralCube:
-    """*cube*, corrected everywhere by a *coarse* cube of the same view (float32).
+    """Correct *cube* everywhere by a *coarse* cube of the same view (float32).
 
-    The pixels of the coarse cube are means of blocks of the view, which may be off by some fine
-    pixels: the shift is found by comparing colours. Wavelengths may differ.
+    The pixels of the coarse cube are means of blocks of the view. The view may be shifted by some
+    fine pixels; the shift is found by comparing colours. Wavelengths may differ.
 
     Raises
     ------
     CubeError
-        If one is no reflectance, has no wavelengths in nm, or the coarse one is larger, of another
-        view by its shape, shares too few wavelengths, or has no numbers.
+        If one of the cubes is not reflectance or has no wavelengths in nm; or if the coarse cube is
+        larger, has the shape of another view, shares too few wavelengths, or has no finite values.
     PhotoError
-        If the photo is another one, by its size or its colours.
+        If the photo is not the photo of the cube, judging by its size or its colours.
     Cancelled
-        Soon after *progress* was cancelled; *cube* is as it was.
+        Soon after *progress* was cancelled; *cube* is unchanged.
 
     Notes
     -----
@@ -102,7 +102,7 @@ def refine_with_cube(
 def _placed(
     cube: SpectralCube, coarse: SpectralCube, progress: Progress
 ) -> tuple[Doubles, Edges, str]:
-    """The *coarse* cube at the bands of *cube* (B, h, w), the edges of its pixels, and a title."""
+    """Return the *coarse* cube at the bands of *cube* (B, h, w), its pixel edges, and a title."""
     _check(cube, coarse)
     truth = _at_bands(coarse, cube.wavelengths)
     light = np.empty((3, *cube.shape[1:]), dtype=np.float32)
@@ -119,7 +119,7 @@ def _placed(
 
 
 def _agree(data: Singles, truth: Doubles, edges: Edges, progress: Progress) -> None:
-    """Move *data* (B, H, W), in place, so that its blocks come closer to *truth* (B, h, w)."""
+    """Change *data* (B, H, W), in place, so that its block means approach *truth* (B, h, w)."""
     left = np.nan_to_num(errors_of(truth, block_means(data, edges, progress)))
     _, height, width = data.shape
     for rows in row_blocks((height, width)):
@@ -128,7 +128,7 @@ def _agree(data: Singles, truth: Doubles, edges: Edges, progress: Progress) -> N
 
 
 def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
-    """Refuse a coarse cube that cannot be of the view of *cube*. Raises `CubeError`."""
+    """Raise `CubeError` if the coarse cube cannot show the view of *cube*."""
     refining.check_reflectance(coarse)
     fine, few = cube.shape[1:], coarse.shape[1:]
     sizes = f"{few[0]} x {few[1]} for {fine[0]} x {fine[1]} pixels"
@@ -139,7 +139,7 @@ def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
         )
     tall, wide = fine[0] / few[0], fine[1] / few[1]
     most = max(tall, wide)
-    # one pixel more or less is rounding, as of an odd number of rows
+    # A difference of one pixel is rounding, for example of an odd number of rows.
     if abs(tall - wide) > max(_SHAPE * most, most / min(few)):
         raise CubeError(
             f"Expected a coarse cube of the same view, got {sizes}: its pixels would be {tall:.3g} "
@@ -149,7 +149,7 @@ def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
 
 
 def _at_bands(coarse: SpectralCube, wavelengths: Doubles) -> Doubles:
-    """The numbers of *coarse* at *wavelengths* (B, h, w), NaN in bands that it does not have."""
+    """Return *coarse* at *wavelengths* (B, h, w), NaN in bands that it lacks."""
     matrix = to_bands(coarse.wavelengths, wavelengths)
     has_interval = np.isfinite(matrix).all(axis=1)
     if has_interval.sum() < _FEWEST_SHARED * len(wavelengths):
@@ -164,12 +164,12 @@ def _at_bands(coarse: SpectralCube, wavelengths: Doubles) -> Doubles:
 
 
 def _as_spectra(planes: Doubles) -> Doubles:
-    """(B, h, w) as (h w, B)."""
+    """Reshape (B, h, w) to (h w, B)."""
     return planes.reshape(len(planes), -1).T
 
 
 def edges_of(shape: tuple[int, int], count: tuple[int, int], shift: tuple[float, float]) -> Edges:
-    """*count* (h, w) blocks all over an image (H, W), moved by *shift* and cut at its border."""
+    """Return the edges of *count* (h, w) blocks over an image (H, W), shifted and clipped."""
     rows, columns = (
         np.clip(np.linspace(0, length, number + 1) + by, 0, length)
         for length, number, by in zip(shape, count, shift, strict=True)
@@ -178,15 +178,15 @@ def edges_of(shape: tuple[int, int], count: tuple[int, int], shift: tuple[float,
 
 
 def centres(edges: Edges) -> Doubles:
-    """Row and column of the centre of every block (h w, 2), in fine pixels."""
+    """Return row and column of the centre of every block (h w, 2), in fine pixels."""
     grid = np.meshgrid(*map(_middles, edges), indexing="ij")
     return np.stack([axis.ravel() for axis in grid], axis=1)
 
 
 def block_means(data: Any, edges: Edges, progress: Progress = NO_PROGRESS) -> Doubles:
-    """The means (C, h, w) of *data* (C, H, W) over the pixels of each block that are numbers.
+    """Return the means (C, h, w) of *data* (C, H, W) over the finite pixels of each block.
 
-    A pixel with a NaN does not count. Blocks without a counted pixel are NaN.
+    Pixels with NaN in any channel are skipped. Blocks without finite pixels are NaN.
     """
     rows_of, columns_of = edges
     sums = []
@@ -203,7 +203,7 @@ def block_means(data: Any, edges: Edges, progress: Progress = NO_PROGRESS) -> Do
 
 
 def spread_between(values: Doubles, edges: Edges, rows: slice, width: int) -> Doubles:
-    """*values* (B, h, w) at all pixels of *rows* (B, k, W), linear between the blocks' centres."""
+    """Interpolate *values* (B, h, w) linearly between block centres at all pixels of *rows*."""
     down = interpolation(np.arange(float(rows.start), rows.stop) + 0.5, _middles(edges[0]))
     across = interpolation(np.arange(float(width)) + 0.5, _middles(edges[1]))
     along_rows = np.tensordot(down, values, axes=(1, 1))
@@ -215,12 +215,12 @@ def _middles(edges: Doubles) -> Doubles:
 
 
 def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:
-    """The shift (rows, columns) at which *light* (3, H, W) looks most like the coarse one.
+    """Find the shift (rows, columns) at which *light* (3, H, W) best matches *coarse_light*.
 
-    Both are linear; a gain of the coarse one does not matter. All whole shifts are tried, then half
-    ones around.
+    Both are linear; a gain between them does not matter. All whole shifts are tried, then half
+    shifts around the best.
     """
-    # Sums over all pixels above and to the left; unknown pixels are dark.
+    # Sums over all pixels above and to the left; unknown pixels count as dark.
     sums = np.nan_to_num(light.astype(np.float64)).cumsum(axis=1).cumsum(axis=2)
     totals = np.pad(sums, ((0, 0), (1, 0), (1, 0)))
     logs = np.log(np.maximum(coarse_light, 0) + _DARKEST)
@@ -233,7 +233,7 @@ def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:
 
 
 def _difference(totals: Doubles, logs: Doubles, shift: tuple[float, float]) -> float:
-    """Mean difference of the logarithms after their common offset is removed."""
+    """Return the mean difference of the logarithms after removing their common offset."""
     # Imported late, since the docks import this module and must open quickly.
     from scipy.ndimage import map_coordinates
 

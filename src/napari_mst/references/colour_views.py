@@ -1,8 +1,8 @@
-"""Parts of a cube, corrected with the reference spectra and moved back to the colours of the photo.
+"""Corrects parts of a cube by reference spectra, then restores the colours of the photo.
 
 A part is a strip of rows or the visible part of an image. Its pixels depend on no others, so its
-numbers are the same as in the whole cube. Letters: B bands, H rows, W columns; h, w rows and
-columns of a part; k pixels.
+values are the same as in the whole cube. Letters: B bands, H rows, W columns; h, w rows and columns
+of a part; k pixels.
 """
 
 from collections.abc import Iterator
@@ -31,8 +31,8 @@ from napari_mst.reconstruction.colour_fidelity.moving import move
 from napari_mst.reconstruction.colour_fidelity.photo_noise import removed_noise
 from napari_mst.references.process import Posterior, corrected, features_of_spectra
 
-# Another photo is recognised by these: pixels that are compared; a distance in 8-bit codes within
-# which two are the same; and a share of the distance between the colours of other places. Over
+# Criteria for a wrong photo: the number of compared pixels; a distance in 8-bit codes up to which
+# colours count as equal; and a share of the distance between the colours of unrelated places. Over
 # twelve scenes, the cube's own photo differed by at most 0.28 (noisy, or JPEG of quality 40), a
 # mirrored photo by at least 0.48.
 _SAMPLE = 10_000
@@ -42,7 +42,7 @@ _MOST_OFF = 0.4
 
 @dataclass(frozen=True, eq=False)
 class ColourView:
-    """A photo of the spectra of a cube: *response* (B, 3) takes them to its linear light.
+    """A photo with the *response* (B, 3) that takes the spectra of a cube to its linear light.
 
     *least* is the half width of a colour cell in 8-bit codes, see `correct_colours`.
     """
@@ -52,19 +52,19 @@ class ColourView:
     least: float = 0.0
 
     def of_part(self, key: tuple[slice, slice, slice]) -> "ColourView":
-        """The view of the part of the cube that *key* cuts out of it."""
+        """Return the view of the part of the cube selected by *key*."""
         photo = self.photo
         valid = None if photo.valid is None else photo.valid[key[1:]]
         part = replace(photo, pixels=photo.pixels[key], valid=valid, georeference=None)
         return replace(self, photo=part)
 
     def comparison(self, data: Floats) -> ColourCheck:
-        """The spectra *data* (B, H, W) beside the photo."""
+        """Compare the spectra *data* (B, H, W) with the photo."""
         return ColourCheck(data, self.photo, self.response.astype(np.float32), self.least)
 
 
 def view_of(cube: SpectralCube, photo: Photo) -> ColourView | None:
-    """The view of *cube* in *photo*; None where a reconstruction does not know it either."""
+    """Return the view of *cube* in *photo*; None if the response of the photo is unknown."""
     past = cube.provenance
     if past.camera:
         named = past.camera, past.illuminant, past.white, past.white_balance
@@ -81,22 +81,22 @@ def view_of(cube: SpectralCube, photo: Photo) -> ColourView | None:
 
 
 def moved_to_photo(data: Floats, view: ColourView | None, progress: Progress) -> str:
-    """Move the spectra *data* (B, H, W) to the photo's colours, in place, and say so in words."""
+    """Move the spectra *data* (B, H, W) to the photo's colours, in place; returns a description."""
     if view is None:
         return ""
     return correct_colours(data, view.photo, view.response, progress, least=view.least).text
 
 
 def photo_of(cube: SpectralCube, photo: Photo) -> Photo:
-    """The part of *photo* that *cube* covers.
+    """Return the part of *photo* that *cube* covers.
 
-    The checksum says whether the cube was made from this photo; of a cut or a copy, the colours do,
-    where it is known how the photo shows spectra.
+    The checksum tells whether the cube was made from this photo. Crops and copies are recognised by
+    their colours, if the response of the photo is known.
 
     Raises
     ------
     PhotoError
-        If the sizes differ, and the history of the cube names no region of the photo; or the
+        If the sizes differ and the history of the cube names no region of the photo, or if the
         colours are those of another photo.
     """
     part = _covered(cube, photo)
@@ -121,7 +121,7 @@ def _covered(cube: SpectralCube, photo: Photo) -> Photo:
 
 
 def _check_colours(cube: SpectralCube, photo: Photo) -> None:
-    """Refuse a *photo* whose colours fit *cube* hardly better than those of shuffled pixels."""
+    """Raise `PhotoError` if the colours of *photo* fit *cube* hardly better than shuffled ones."""
     view = view_of(cube, photo)
     if view is None:
         return
@@ -140,43 +140,42 @@ def _check_colours(cube: SpectralCube, photo: Photo) -> None:
 
 
 def _mean_distance(comparison: ColourCheck) -> float:
-    """The mean distance of the two colours of a pixel, in 8-bit codes."""
+    """Return the mean distance between the two colours of a pixel, in 8-bit codes."""
     distances = comparison.difference(slice(0, comparison.shape[0])).distance
     finite = distances[np.isfinite(distances)]
     return float(finite.mean()) if finite.size else 0.0
 
 
 _NUMBERS = 1 << 21
-"""Kernel values that are computed at a time: 16 MB each for what it takes, in the cache of no core
-but small."""
+"""Kernel values computed at a time, so that each intermediate array takes only 16 MB."""
 
 
 class Part(NamedTuple):
-    """The pixels of some rows and columns of an image, perhaps only every n-th of them."""
+    """A range of rows and columns of an image, perhaps only every n-th of them."""
 
     rows: range
     columns: range
 
     @classmethod
     def whole(cls, shape: tuple[int, int], step: int = 1) -> "Part":
-        """The whole image of *shape* (H, W), or every *step*-th row and column of it."""
+        """Return the whole image of *shape* (H, W), or every *step*-th row and column of it."""
         return cls(range(0, shape[0], step), range(0, shape[1], step))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(h, w)."""
+        """Rows and columns (h, w)."""
         return len(self.rows), len(self.columns)
 
     @property
     def key(self) -> tuple[slice, slice, slice]:
-        """Cuts the part out of an array of three axes, the last two of which are the image."""
+        """Index that cuts the part out of an array (B, H, W)."""
         rows, columns = (slice(at.start, at.stop, at.step) for at in self)
         return slice(None), rows, columns
 
     def strips(self, points: int) -> Iterator[tuple[slice, "Part"]]:
-        """Thin parts that make up this one, and the rows of it that each of them is.
+        """Divide the part into strips thin enough for a kernel to this many *points*.
 
-        They are thin enough for the kernel to this many *points*.
+        Yields the rows of each strip within this part, and the strip.
         """
         for rows in row_blocks(self.shape, _NUMBERS // max(points, 1)):
             yield rows, Part(self.rows[rows], self.columns)
@@ -188,9 +187,9 @@ def spread(
     progress: Progress = NO_PROGRESS,
     part: Part | None = None,
 ) -> Singles:
-    """The numbers (B, h, w) of *cube*, or of a *part*, moved by what *process* says.
+    """Correct *cube*, or a *part* of it, by *process*: (B, h, w).
 
-    Colours move with them.
+    Colours change as well.
     """
     part = part or Part.whole(cube.shape[1:])
     data = np.empty((cube.shape[0], *part.shape), dtype=np.float32)
@@ -205,15 +204,15 @@ def spread(
 
 
 class Parts:
-    """Parts of *cube* as they are after any refinement, with the colours of *photo*.
+    """Parts of *cube* after any refinement, with the colours of *photo*.
 
-    They are those of the whole refined cube, except for noisy photos and those with errors of JPEG:
-    there only many pixels together show their colours, and a part keeps its own.
+    They equal the parts of the whole refined cube, except for noisy photos and JPEGs: there, only
+    many pixels together show the true colours, so a part keeps the colours of its spectra.
 
     Raises
     ------
     PhotoError
-        If the photo is another one, by its size or its colours.
+        If the photo is not the photo of the cube, judging by its size or its colours.
     """
 
     def __init__(self, cube: SpectralCube, photo: PhotoLike) -> None:
@@ -224,11 +223,11 @@ class Parts:
             self._view = view
 
     def refined(self, process: Posterior, part: Part) -> Singles:
-        """The numbers (B, h, w) of *part*, moved by what *process* says."""
+        """Return *part* (B, h, w), corrected by *process*."""
         data = spread(self._cube, process, part=part)
         if self._view is None:
             return data
-        # Each pixel of a clean photo shows the colour of its own spectrum.
+        # Each pixel of a clean photo shows the colour of its spectrum.
         comparison = self._view.of_part(part.key).comparison(data)
 
         def moved(rows: slice) -> None:
@@ -245,13 +244,13 @@ def _moved(cube: SpectralCube, process: Posterior, part: Part) -> Floats:
 
 
 def spectra_of(cube: SpectralCube, part: Part) -> Doubles:
-    """The spectra (k, B) of all pixels of *part*, row by row."""
+    """Return the spectra (k, B) of all pixels of *part*, row by row."""
     numbers = doubles(cube.data[part.key])
     return numbers.reshape(len(numbers), -1).T
 
 
 def features_of(cube: SpectralCube, part: Part, spectra: Doubles) -> Doubles:
-    """Features (k, 6) of these *spectra* (k, B) of all pixels of *part*."""
+    """Return the features (k, 6) of the *spectra* (k, B) of all pixels of *part*."""
     rows, columns = np.meshgrid(*part, indexing="ij")
     places = np.stack([rows.ravel(), columns.ravel()], axis=1) / max(cube.shape[1:])
     return features_of_spectra(spectra, places, cube.wavelengths)

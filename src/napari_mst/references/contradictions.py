@@ -1,8 +1,8 @@
-"""Compares each reference spectrum with the photo at its place, before anything is learnt from it.
+"""Checks reference spectra against the photo and against each other before they are used.
 
-A spectrum whose colour is not that of the photo is looked for within a few pixels, and left out
-where it is not found; a factor that all spectra share is a wrong white. Of many spectra, one that
-the others contradict is left out as well. Letters: B bands, n spots.
+A spectrum whose colour differs from the photo is searched within a few pixels, and left out if it
+is not found there. A factor that all spectra share indicates a wrong white. Of many spectra, those
+that the others contradict are left out as well. Letters: B bands, n spots.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,25 +29,25 @@ from napari_mst.references.process import (
 )
 from napari_mst.references.reference_spectrum import BRIGHTEST, ReferenceSpectrum, reference_values
 
-# CIEDE2000 between a spectrum and the photo from which on they disagree: see
+# CIEDE2000 between a spectrum and the photo above which they disagree: see
 # lab/results/reference_spectra.md.
 _MOST = 5.0
 _MOST_OF_JPEG = 8.0
 _OF_UNCERTAINTY = 50.0
 """CIEDE2000 for a relative error of 1: two standard deviations of a mid grey."""
 
-_FARTHEST = 3  # pixels that a spot is looked for, in each direction
-_NEARLY = 0.4  # of the distance that disagrees: a spot is moved to where its colour is nearer
-_FEWEST = 3  # spectra from which on a common factor or shift is looked for
-_LEAST_FACTOR = 0.1  # logarithm of a common factor, and the least multiple of its spread
+_FARTHEST = 3  # pixels searched around a spot, in each direction
+_NEARLY = 0.4  # share of the limit within which a spot is moved to a matching colour
+_FEWEST = 3  # spectra needed to find a common factor or shift
+_LEAST_FACTOR = 0.1  # smallest logarithm of a common factor, and smallest multiple of its spread
 _SPREAD = 3.0
 _UNEXPLAINED = 0.4  # share of the spectra that may still disagree after a common shift
-_GREY = 0.05  # logarithm by which the gains of the channels differ if they are one brightness
-_MANY = 12  # spectra that can contradict a single one
-_EXCEEDED = 15.0  # its squared error over the expected one, times the median of all spectra
-_UNUSUAL = 2.0  # times the usual distance of all spectra, which the photo may be off
-_FAR = 10.0  # CIEDE2000 beyond which a spectrum that is off counts no more
-_DARKEST = 1e-4  # linear light, under the logarithm
+_GREY = 0.05  # logarithm by which channel gains may differ and still count as brightness
+_MANY = 12  # spectra needed to contradict a single spectrum
+_EXCEEDED = 15.0  # squared over expected error of an outlier, relative to the median spectrum
+_UNUSUAL = 2.0  # multiple of the usual distance that is still accepted
+_FAR = 10.0  # CIEDE2000 at which larger distances are cut off
+_DARKEST = 1e-4  # linear light, floor for the logarithm
 
 Shift = tuple[int, int]
 _RANGE = range(-_FARTHEST, _FARTHEST + 1)
@@ -55,11 +55,11 @@ _SHIFTS: list[Shift] = sorted(product(_RANGE, _RANGE), key=lambda by: by[0] ** 2
 
 
 class ContradictingSpectra(UserWarning):
-    """A reference spectrum contradicts the photo, or the other spectra."""
+    """A reference spectrum contradicts the photo or the other spectra."""
 
 
 class Checked(NamedTuple):
-    """The *references* to learn from, and the *doubts* about them and the others, in words."""
+    """The *references* to use, and sentences of *doubts* about these and rejected ones."""
 
     references: list[ReferenceSpectrum]
     doubts: list[str]
@@ -71,9 +71,9 @@ def checked(
     references: Sequence[ReferenceSpectrum],
     is_jpeg: bool,
 ) -> Checked:
-    """*references* as far as they have the colours of the photo; all of them without a view.
+    """Return the *references* that match the colours of the photo; all of them without a *view*.
 
-    Those that a person insists on, and those that the photo was calibrated with, stay as they are.
+    References that the user insists on, or that calibrated the photo, stay unchanged.
     """
     if view is None or not references:
         return Checked([*references], [])
@@ -112,10 +112,10 @@ def checked(
 
 
 def consistent(spots: Spots, wavelengths: Doubles, is_trusted: Sequence[bool]) -> Indices:
-    """The indices of *spots*, without those that all others together contradict.
+    """Return the indices of *spots*, without those that all others together contradict.
 
-    Each one is predicted by the others. The worst is left out as long as its squared error is far
-    above the expected one, compared with those of the other spots; unless it *is_trusted* (n,).
+    Each spot is predicted from the others. The worst spot is dropped repeatedly, as long as its
+    squared error exceeds the expected error far more than usual and it is not *is_trusted* (n,).
     """
     kept = np.arange(len(spots))
     if not _MANY < len(spots) <= EXACT:
@@ -136,9 +136,9 @@ def consistent(spots: Spots, wavelengths: Doubles, is_trusted: Sequence[bool]) -
 def _comparison(
     cube: SpectralCube, view: ColourView, references: Sequence[ReferenceSpectrum], expected: Doubles
 ) -> Callable[[Shift], Doubles]:
-    """Gives the CIEDE2000 (n,) of the colours *expected* (n, 3) from the photo beside their places.
+    """Return a function from a shift to the CIEDE2000 (n,) between *expected* (n, 3) and the photo.
 
-    They are NaN where the photo is clipped, infinite where it ends.
+    Differences are NaN where the photo is clipped, and infinite outside the photo.
     """
     # Imported late, since the docks import this module and must open quickly.
     from skimage.color import rgb2lab
@@ -161,10 +161,10 @@ def _comparison(
 
 
 def _common_factor(expected: Doubles, shown: Doubles) -> tuple[Doubles, float, list[str]]:
-    """The logarithms (3,) of what all spectra have too much, their brightness, and a sentence.
+    """Return the common gain of all spectra: logarithms (3,), a brightness factor, and a sentence.
 
-    If it differs between the channels, it is the white balance of the photo that is off. Then the
-    spectra stay as they are, with a brightness of 1, and are compared without it.
+    If the gain differs between channels, the white balance of the photo is wrong. The spectra are
+    then compared without the gain and stay unchanged, with a factor of 1.
     """
     logs = np.log(np.maximum(expected, _DARKEST)) - np.log(np.maximum(shown, _DARKEST))
     logs = logs[np.isfinite(logs).all(axis=1)]
@@ -192,16 +192,16 @@ def _common_factor(expected: Doubles, shown: Doubles) -> tuple[Doubles, float, l
 
 
 def _common_shift(distances: Doubles, limits: Doubles) -> int:
-    """The place in `_SHIFTS` of what most of the spectra that are off have in common, or 0."""
+    """Return the place in `_SHIFTS` of a shift that explains most wrong spectra, or 0."""
     best = int(np.nan_to_num(distances, nan=_FAR).clip(0, _FAR).mean(axis=1).argmin())
     before, after = ((distances[at] > limits).sum() for at in (0, best))
     return best if before >= _FEWEST and after <= _UNEXPLAINED * before else 0
 
 
 def _allowing_for_photo(distances: Doubles, limits: Doubles, doubts: list[str]) -> Doubles:
-    """The *limits* (n,) beyond which *distances* (n,) are unusual; adds to the *doubts*.
+    """Return the *limits* (n,) beyond which *distances* (n,) are unusual; adds to the *doubts*.
 
-    Where most are off it is the photo that is wrong: a camera whose colours nobody calibrated.
+    If most spectra are off, the photo is wrong: the colours of its camera are not calibrated.
     """
     if len(distances) < _FEWEST:
         return limits
@@ -218,7 +218,7 @@ def _allowing_for_photo(distances: Doubles, limits: Doubles, doubts: list[str]) 
 def _shown(
     view: ColourView, references: Sequence[ReferenceSpectrum], shift: Shift = (0, 0)
 ) -> Doubles:
-    """Linear light (n, 3) of the photo in the spots, moved by *shift*; NaN where clipped."""
+    """Return the linear light (n, 3) of the photo at the shifted spots; NaN where clipped."""
     light = np.full((len(references), 3), np.nan)
     for number, spot in enumerate(references):
         place = spot.row + shift[0], spot.column + shift[1]

@@ -1,8 +1,8 @@
-"""Prediction intervals of refined cubes: nine in ten true spectra lie between two.
+"""Prediction intervals of refined cubes, which enclose nine in ten true spectra.
 
-The posterior of the process says how uncertain the corrected log reflectance is, pixel by pixel and
-band by band. It needs the cube and its history, not the photo: the features of a pixel are the
-colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
+The posterior of the process gives the uncertainty of the corrected log reflectance, by pixel and by
+band. It needs the cube and its history, but not the photo, since the features of a pixel come from
+the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,27 +31,27 @@ from napari_mst.references.process import (
 )
 
 _Take = Callable[[slice, Floats, Floats], None]
-"""Takes some rows of a cube, and the lower and upper spectra (B, rows, W) around them."""
+"""Receives rows of a cube, and the lower and upper spectra (B, rows, W) around them."""
 
 _DIMMEST = 0.01
-"""Mean reflectance below which a width is not divided by it."""
+"""Smallest mean reflectance by which a width is divided."""
 
 _REASON = ", by what the reference spectra leave open"
 
 _MEASUREMENTS = 2
-"""Measurements that differ by an instrument's error: that of a spot, and the one that checks."""
+"""Measurements with an instrument's error: that of a reference, and the one that verifies."""
 
 
 class _Doubt(NamedTuple):
-    """The doubts about a refined cube: of the *process*, of a calibration, of the *instrument*.
+    """The doubts about a refined cube: from the *process*, *hidden* errors and the *instrument*.
 
-    A calibration by the reference spectra themselves fits them better than other colours, and
-    single pixels of a noisy photo or a JPEG are off: *hidden* (B,) is the variance of the
-    logarithm.
+    A calibration by the reference spectra themselves fits these better than other colours, and
+    single pixels of a noisy photo or a JPEG are off: *hidden* (B,) is the variance of the log
+    reflectance.
 
-    The error of an *instrument* (B,) is much the same all over a scene: stray light, a dark signal.
-    So it is learnt with the other errors, and its variance falls with the number of reference
-    spectra.
+    The error of an *instrument* (B,), such as stray light or a dark signal, is similar all over a
+    scene. It is learnt together with other errors, and its variance falls with the number of
+    reference spectra.
     """
 
     process: Posterior
@@ -65,15 +65,15 @@ def prediction_intervals(
     *,
     shape_only: bool = False,
 ) -> tuple[SpectralCube, SpectralCube]:
-    """Lower and upper cube of 90 % around *cube*, refined or not: float32, never negative.
+    """Return the lower and upper cube of 90 % around *cube*, refined or not: float32, 0 or more.
 
-    With *shape_only* they hold the spectra after the one best gain of the photo: the brightness of
-    a photo of `mstpp-photo` is uncertain until a grey patch is named.
+    With *shape_only*, the interval concerns spectra after the best single gain for the photo, since
+    the brightness of `mstpp-photo` cubes is uncertain until a grey patch is named.
 
     Raises
     ------
     CubeError
-        If the cube is not refined and its model has no calibrated band, or the record of its
+        If the cube is not refined and its model has no calibrated interval, or if the record of its
         refinement is damaged.
     Cancelled
         Soon after *progress* was cancelled.
@@ -98,14 +98,14 @@ def prediction_intervals(
 
 
 def intervals_in_files(cube: SpectralCube, progress: Progress) -> tuple[SpectralCube, SpectralCube]:
-    """As `prediction_intervals`, in temporary files: on their way to a file they take no memory."""
+    """Like `prediction_intervals`, but in temporary files, to save memory before writing."""
     return _intervals(cube, progress, mapped)
 
 
 def _intervals(
     cube: SpectralCube, progress: Progress, room: Callable[..., Array]
 ) -> tuple[SpectralCube, SpectralCube]:
-    """Both cubes, in arrays that *room* makes."""
+    """Compute both cubes, in arrays made by *room*."""
     lower, upper = (room(cube.shape, np.float32) for _ in range(2))
 
     def take(rows: slice, below: Floats, above: Floats) -> None:
@@ -124,10 +124,10 @@ def interval_width(
     cube: SpectralCube,
     progress: ProgressLike = None,
 ) -> Singles:
-    """Width (H, W) of the 90 % prediction interval of *cube* over the mean spectrum; float32.
+    """Return the width (H, W) of the 90 % interval of *cube* relative to the spectrum; float32.
 
-    It is the mean over the bands: 0.2 where the band reaches about 10 % to each side. NaN where the
-    cube is NaN. A mean below 0.01 counts as 0.01, since a width over nothing means nothing.
+    Width and spectrum are averaged over the bands: 0.2 means about 10 % to each side. NaN where the
+    cube is NaN. Means below 0.01 count as 0.01, to avoid division by almost nothing.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def interval_width(
 
 
 def _each_strip(cube: SpectralCube, take: _Take, progress: Progress) -> None:
-    """Let *take* have the spectra around *cube*, strip by strip; several run at a time."""
+    """Pass the spectra around *cube* to *take*, strip by strip; several strips run at a time."""
     doubt = _doubt_of(cube)
     points = 0 if doubt is None else len(doubt.process.points)
     of_part = _by_model(cube) if doubt is None else partial(_by_references, cube, doubt)
@@ -177,7 +177,7 @@ def _by_references(cube: SpectralCube, doubt: _Doubt, part: Part) -> Sequence[Fl
 
 
 def interval_of(cube: SpectralCube, row: int, column: int) -> of_models.IntervalSides | None:
-    """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band.
+    """Return lower and upper spectrum (B,) of 90 % around one pixel of *cube*, or None.
 
     Notes
     -----
@@ -205,7 +205,7 @@ def interval_of(cube: SpectralCube, row: int, column: int) -> of_models.Interval
 
 
 def has_interval(cube: SpectralCube) -> bool:
-    """True if *cube* is refined, or its model has a calibrated band at its wavelengths."""
+    """True if *cube* is refined, or its model has a calibrated interval at its wavelengths."""
     return _is_refined(cube) or of_models.has_model_band(cube)
 
 
@@ -215,7 +215,7 @@ def _is_refined(cube: SpectralCube) -> bool:
 
 
 def _doubt_of(cube: SpectralCube) -> _Doubt | None:
-    """The reasons why *cube* is uncertain; None if it was not refined."""
+    """Return the doubts about *cube*; None if it was not refined."""
     refinement = refinement_record.from_record(cube.provenance) if _is_refined(cube) else None
     if refinement is None:
         return None
@@ -234,12 +234,12 @@ def _doubt_of(cube: SpectralCube) -> _Doubt | None:
 
 
 def _around(spectra: Doubles, features: Doubles, doubt: _Doubt) -> tuple[Doubles, Doubles]:
-    """Lower and upper spectra (k, B) around *spectra* with these *features*."""
+    """Return lower and upper spectra (k, B) around *spectra* with these *features*."""
     process, hidden, instrument = doubt
     variance = process.variance(features)[:, None] * process.band_scale + hidden
     factor = np.exp(BAND_FACTOR * np.sqrt(variance))
     raised = spectra + OFFSET
-    # The two are independent, so their squares add up.
+    # Independent errors add in quadrature.
     fall = np.hypot(raised * (1 - 1 / factor), instrument)
     rise = np.hypot(raised * (factor - 1), instrument)
     return np.maximum(spectra - fall, 0), spectra + rise

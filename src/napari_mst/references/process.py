@@ -1,24 +1,23 @@
-"""A Gaussian process: reference spectra predict the errors of all other pixels.
+"""A Gaussian process that predicts the errors of all pixels from reference spectra.
 
-An error is the log of true over estimated reflectance. Part of it is the same all over the scene,
-part drifts with colour and brightness, part belongs to a colour, and part to a colour at a place:
-that is the kernel (Rasmussen & Williams, Gaussian Processes for Machine Learning, MIT Press 2006,
-chapter 4). The colour of a pixel is the one that the estimated spectrum shows, not the pixel of the
-photo. On a clean photo both are one to half a code; on a noisy one the estimate is the calmer of
-the two; and a cube from a file still has it without the photo.
+An error is the log of true over estimated reflectance. One part of it is the same all over the
+scene, one drifts with colour and brightness, one belongs to a colour, and one to a colour at a
+place. The kernel models these parts (Rasmussen & Williams, Gaussian Processes for Machine Learning,
+MIT Press 2006, chapter 4). The colour of a pixel is that of its estimated spectrum instead of the
+photo. On a clean photo the two agree to half a code, on a noisy photo the estimate is less noisy,
+and a cube from a file needs no photo.
 
-Every band is a process of the same kernel k and a variance s of its own. With the known errors D
-(n, B) at n spots, the error at a pixel p has the mean k(p) (K + N)^-1 D and the variance s (k(p, p)
-- k(p) (K + N)^-1 k(p)'), where K is the kernel between the spots, k(p) that between p and them, and
-N the noise of each. This is simple kriging (Matheron, Econ. Geol. 58 (1963) 1246,
-doi:10.2113/gsecongeo.58.8.1246); Rasmussen & Williams 2006, equations 2.25 and 2.26.
+Every band is a process with the same kernel k and a separate variance s. Given known errors D
+(n, B) at n spots, the error at a pixel p has the mean k(p) (K + N)^-1 D and the variance
+s (k(p, p) - k(p) (K + N)^-1 k(p)'), where K is the kernel between the spots, k(p) that between p
+and the spots, and N the noise of each spot. This is simple kriging (Matheron, Econ. Geol. 58 (1963)
+1246, doi:10.2113/gsecongeo.58.8.1246); Rasmussen & Williams 2006, equations 2.25 and 2.26.
 
-Up to `EXACT` spots it is solved as it stands. More go through that many inducing points,
-chosen among them so that each lowers the variance most: the projected process of Rasmussen &
-Williams 2006, chapter 8.3.4. Neither needs more than NumPy, and the cost of a pixel does not grow
-any more.
+Up to `EXACT` spots, the equations are solved directly. More spots are represented by as many
+inducing points, each chosen to lower the variance most: the projected process of Rasmussen &
+Williams 2006, chapter 8.3.4. Both need only NumPy, and the cost per pixel is bounded.
 
-The kernel is fitted to the reference spectra of one scene, starting at the defaults. Letters: B
+The kernel is fitted to the reference spectra of one scene, starting from defaults. Letters: B
 bands, n spots, m inducing points or other points, k pixels.
 """
 
@@ -29,16 +28,16 @@ import numpy as np
 from napari_mst.base.arrays import Doubles, Floats, Indices
 from napari_mst.cube.colour import srgb_response
 
-# linear light, about one code of 8 bits: below it the ratios of the channels are rounding
+# Linear light of about one 8-bit code, below which ratios of channels are rounding.
 _DARKEST = 0.003
-_TINY = 1e-12  # under the root, whose slope at 0 is infinite
+_TINY = 1e-12  # added under the root, whose slope at 0 is infinite
 
 
 def features_of_spectra(spectra: Floats, places: Floats, wavelengths: Doubles) -> Doubles:
-    """Features (n, 6) of *spectra* (n, B) at *places* (n, 2), shares of the longer side.
+    """Return features (n, 6) of *spectra* (n, B) at *places* (n, 2), shares of the longer side.
 
-    They are the colour (logarithms of red, green and blue over their geometric mean), the
-    brightness (the logarithm of red + green + blue), and the place.
+    The features are colour (logarithms of red, green and blue over their geometric mean),
+    brightness (the logarithm of red + green + blue), and place.
     """
     light = np.maximum(spectra @ srgb_response(wavelengths), 0) + _DARKEST
     logs = np.log(light)
@@ -74,7 +73,7 @@ class Kernel:
     noise: float
 
     def __call__(self, first: Doubles, second: Doubles) -> Doubles:
-        """Covariance (m, n) of the errors at features (m, 6) and (n, 6), without noise."""
+        """Return the covariance (m, n) of errors at features (m, 6) and (n, 6), without noise."""
         lengths = np.array([self.chroma_length] * 3 + [self.brightness_length])
         colour = _distance(first[:, :4] / lengths, second[:, :4] / lengths)
         place = _distance(first[:, 4:] / self.place_length, second[:, 4:] / self.place_length)
@@ -84,23 +83,23 @@ class Kernel:
         return covariance
 
     def own(self, points: Doubles) -> Doubles:
-        """Variance (n,) of the error at each of *points* (n, 6), without noise."""
+        """Return the variance (n,) of the error at each of *points* (n, 6), without noise."""
         variance = self.everywhere + self.colour + self.place
         return np.where(np.isfinite(points).all(axis=1), variance, np.nan)
 
 
 def _distance(first: Doubles, second: Doubles) -> Doubles:
-    """Squared distances (m, n), never negative by rounding."""
+    """Return squared distances (m, n), clipped at 0 against rounding."""
     squares = np.square(first).sum(axis=1)[:, None] + np.square(second).sum(axis=1)
     squares -= 2 * (first @ second.T)
     return np.maximum(squares, 0, out=squares)
 
 
-# The hyperparameters from which every refinement starts. They were fitted to simulated scenes of
-# measured reflectances, never to those that judge. `lab/benchmarks/fit_reference_spectra.py
-# --scenes 60` draws the scenes and fits by the error of what 1 to 64 random spots predict about all
-# other pixels. Two numbers are not its own: the noise was raised by judgement, and the factor of
-# the bands comes from 40 simulated scenes of 96 x 96 pixels.
+# Hyperparameters from which every refinement starts. They were fitted to simulated scenes of
+# measured reflectances, never to test scenes. `lab/benchmarks/fit_reference_spectra.py --scenes 60`
+# draws the scenes and minimises the error with which 1 to 64 random spots predict all other pixels.
+# Two values have other origins: the noise was raised by judgement, and the factor of the bands
+# comes from 40 simulated scenes of 96 x 96 pixels.
 
 KERNEL = Kernel(
     everywhere=0.00235,
@@ -110,7 +109,7 @@ KERNEL = Kernel(
     brightness_length=1.65,
     place_length=0.3,
     place_colour=13.4,
-    # 1 %: simulated truths have hardly any noise, and no instrument is better
+    # 1 %, since simulated truths have hardly any noise, and no instrument is better.
     noise=1e-4,
 )
 
@@ -124,15 +123,15 @@ OF_PHOTO = Kernel(
     place_colour=5.0,
     noise=0.02,
 )
-"""The hyperparameters for photos of unknown brightness: all pixels share an error of 45 %.
+"""Hyperparameters for photos of unknown brightness: all pixels share an error of 45 %.
 
-Round numbers, chosen on other photos of the bench `lab.benchmarks.knowledge` than it judges by.
-`lab.benchmarks.fit_reference_spectra --photos` fits one to simulated scenes, whose noise is too low
-for single pixels of a JPEG: it was 0.01 worse.
+Round numbers, chosen on photos of `lab.benchmarks.knowledge` that are not test photos. A kernel
+that `lab.benchmarks.fit_reference_spectra --photos` fits to simulated scenes was 0.01 worse, as its
+noise is too low for single pixels of a JPEG.
 """
 
 BAND_FACTOR = 2.06
-"""Standard deviations to each side between which nine in ten values of simulated scenes lie."""
+"""Standard deviations to each side that enclose nine in ten values of simulated scenes."""
 
 _OF_PHOTO_SCALE = 0.4  # chosen with the deviations of `refinement_record.CAMERA`
 
@@ -146,10 +145,10 @@ _BAND_SCALE = np.array(
 
 
 def band_scale(wavelengths: Doubles, kernel: Kernel = KERNEL) -> Doubles:
-    """Factors (B,) on the variance of a default *kernel* at *wavelengths*, held beyond their ends.
+    """Return factors (B,) on the variance of a default *kernel*, constant beyond 400-700 nm.
 
-    An unknown brightness concerns all bands alike; how bands differ, in single pixels of a photo by
-    a camera, is in `refinement_record`.
+    Unknown brightness affects all bands alike; `refinement_record` holds the differences between
+    bands for single pixels of a camera photo.
     """
     if kernel is OF_PHOTO:
         return np.full(len(wavelengths), _OF_PHOTO_SCALE)
@@ -157,18 +156,18 @@ def band_scale(wavelengths: Doubles, kernel: Kernel = KERNEL) -> Doubles:
 
 
 OFFSET = 0.01
-"""Added to reflectances before logarithms: below it a ratio is mostly noise of the instrument."""
+"""Added to reflectances before logarithms; below it, ratios are mostly instrument noise."""
 
 EXACT = 1024
-"""The most spots that are solved exactly: 0.1 s and 8 MB for their matrix."""
+"""Largest number of spots solved exactly, with 0.1 s and 8 MB for their matrix."""
 
-_FARTHEST = 2.0  # log reflectance: no correction goes beyond a factor of 7
-_JITTER = 1e-10  # of the diagonal of a matrix, for its inverse
+_FARTHEST = 2.0  # log reflectance, which limits corrections to a factor of 7
+_JITTER = 1e-10  # share of the diagonal that stabilises an inverse
 
 
 @dataclass(frozen=True, eq=False)
 class Spots:
-    """Errors of the estimate where the truth is known.
+    """Errors of the estimate at spots where the truth is known.
 
     Attributes
     ----------
@@ -177,9 +176,9 @@ class Spots:
     errors
         (n, B) log of true over estimated reflectance, both plus `OFFSET`.
     noise
-        (n,) variance of the measurement of each spot, beside the noise of the kernel.
+        (n,) variance of the measurement at each spot, in addition to the noise of the kernel.
     prior
-        The kernel that is likeliest before any error is known: `KERNEL` or `OF_PHOTO`.
+        Kernel assumed before any error is known: `KERNEL` or `OF_PHOTO`.
     """
 
     features: Doubles
@@ -191,24 +190,24 @@ class Spots:
         return len(self.features)
 
     def __getitem__(self, chosen: Indices) -> "Spots":
-        """The *chosen* ones, by their places in the list."""
+        """Return the spots with these indices."""
         return Spots(self.features[chosen], self.errors[chosen], self.noise[chosen], self.prior)
 
     def covariance(self, kernel: Kernel) -> Doubles:
-        """Covariance (n, n) of the errors as they are known, with all noise."""
+        """Return the covariance (n, n) of the known errors, including all noise."""
         return kernel(self.features, self.features) + np.diag(kernel.noise + self.noise)
 
     def sample(self, most: int) -> "Spots":
-        """Draw at most *most* spots evenly from the whole list; always the same.
+        """Draw at most *most* spots evenly from the whole list, reproducibly.
 
-        The first ones would be the top of the image, where the spots are the blocks of a coarse
-        cube: a kernel that is fitted to them does not hold further down.
+        The first spots would not do: blocks of a coarse cube start at the top of the image, and a
+        kernel fitted there does not hold further down.
         """
         return self[drawn(len(self), most)]
 
 
 def drawn(count: int, most: int) -> Indices:
-    """Draw at most *most* of the indices below *count* evenly, in order; always the same."""
+    """Draw at most *most* of the indices below *count* evenly, in order and reproducibly."""
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
@@ -216,7 +215,7 @@ def drawn(count: int, most: int) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The posterior of the known spots: `shift` at any pixel, and how uncertain that is.
+    """The posterior given the known spots: the `shift` of any pixel, and its variance.
 
     Attributes
     ----------
@@ -225,10 +224,10 @@ class Posterior:
     points
         (m, 6) features of the spots, or of the inducing points.
     weights
-        (m, B): the shift at a pixel is its kernel to the points, times these.
+        (m, B): the kernel between a pixel and the points, times these, is the shift.
     precision
-        (m, m): the variance at a pixel is what its kernel to the points, squared over this, leaves
-        of its own.
+        (m, m): the quadratic form of the kernel between a pixel and the points in this matrix is
+        the explained part of the variance.
     band_scale
         (B,) factors on the variance.
     """
@@ -240,12 +239,12 @@ class Posterior:
     band_scale: Doubles
 
     def shift(self, features: Doubles) -> Doubles:
-        """Mean of the error (k, B) at pixels with *features* (k, 6)."""
+        """Return the mean error (k, B) at pixels with *features* (k, 6)."""
         shift = self.kernel(features, self.points) @ self.weights
         return np.clip(shift, -_FARTHEST, _FARTHEST, out=shift)
 
     def variance(self, features: Doubles) -> Doubles:
-        """Variance of the error (k,) that is left at these *features*, before `band_scale`."""
+        """Return the remaining variance (k,) of the error at *features*, before `band_scale`."""
         across = self.kernel(features, self.points)
         explained = np.einsum("km,km->k", across @ self.precision, across)
         left = self.kernel.own(features) - explained
@@ -253,12 +252,12 @@ class Posterior:
 
 
 def errors_of(true: Floats, estimate: Floats) -> Doubles:
-    """Log of *true* over *estimate*, reflectances of one shape, both plus `OFFSET`."""
+    """Return the log of *true* over *estimate*, reflectances of one shape, both plus `OFFSET`."""
     return np.log((true + OFFSET) / (np.maximum(estimate, 0) + OFFSET))
 
 
 def without_gaps(errors: Doubles) -> Doubles:
-    """*errors* (n, B), gaps filled with the nearest band that is known; rows without any stay."""
+    """Fill gaps in *errors* (n, B) with the nearest known band; empty rows stay."""
     bands = np.arange(errors.shape[1])[:, None]
     filled = errors.copy()
     for row in filled:
@@ -269,13 +268,13 @@ def without_gaps(errors: Doubles) -> Doubles:
 
 
 def corrected(estimate: Floats, shift: Doubles) -> Floats:
-    """*estimate* moved by the errors *shift*: the inverse of `errors_of`, never negative."""
+    """Correct *estimate* by the errors *shift*, as the inverse of `errors_of`; never negative."""
     moved = (np.maximum(estimate, 0) + OFFSET) * np.exp(shift) - OFFSET
     return np.maximum(moved, 0)
 
 
 def posterior(kernel: Kernel, spots: Spots, band_scale: Doubles) -> Posterior:
-    """The posterior of *spots*; more than `EXACT` of them go through inducing points."""
+    """Return the posterior given *spots*, by inducing points if there are more than `EXACT`."""
     if len(spots) <= EXACT:
         inverse = _inverse(spots.covariance(kernel))
         return Posterior(kernel, spots.features, inverse @ spots.errors, inverse, band_scale)
@@ -290,9 +289,9 @@ def posterior(kernel: Kernel, spots: Spots, band_scale: Doubles) -> Posterior:
 
 
 def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[Doubles, Doubles]:
-    """The error (n, B) of every spot as all others predict it, and the variance (n,) of that.
+    """Predict the error (n, B) of every spot from all others, with the variance (n,).
 
-    Rasmussen & Williams 2006, equations 5.12: no spot has to be left out in fact.
+    Rasmussen & Williams 2006, equations 5.12, which avoid refitting without each spot.
     """
     inverse = _inverse(spots.covariance(kernel))
     variance = 1 / np.diag(inverse)
@@ -301,11 +300,11 @@ def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[Doubles, Doubles]:
 
 
 def most_telling(kernel: Kernel, features: Doubles, count: int) -> Indices:
-    """Indices of *count* points (n, 6), each the least certain one after those before.
+    """Return the indices of *count* points (n, 6), each the least certain given the previous ones.
 
-    It is the pivoted Cholesky factorisation of their kernel: Harbrecht, Peters, Schneider, Appl.
-    Numer. Math. 62 (2012) 428, doi:10.1016/j.apnum.2011.10.001. It needs *count* columns of the
-    kernel, never all of it.
+    This is a pivoted Cholesky factorisation of their kernel: Harbrecht, Peters, Schneider, Appl.
+    Numer. Math. 62 (2012) 428, doi:10.1016/j.apnum.2011.10.001. It computes only *count* columns of
+    the kernel.
     """
     left = kernel.own(features)
     columns = np.empty((count, len(features)))
@@ -322,39 +321,40 @@ def most_telling(kernel: Kernel, features: Doubles, count: int) -> Indices:
 
 
 def _inverse(matrix: Doubles) -> Doubles:
-    """Inverse of a symmetric matrix, itself exactly symmetric."""
+    """Invert a symmetric matrix; the result is exactly symmetric."""
     jitter = _JITTER * float(np.trace(matrix)) / max(len(matrix), 1)
     inverse = np.linalg.inv(matrix + jitter * np.eye(len(matrix)))
     return (inverse + inverse.T) / 2
 
 
 MOST = 200
-"""Spots that are fitted to: their matrix is inverted about a hundred times."""
+"""Largest number of spots used in a fit, which inverts their matrix about a hundred times."""
 
-# One spot cannot separate the error of the scene from that of its own material, so it speaks for
-# fewer pixels. Factors on the defaults, chosen on six scenes of CAVE: no draw is 10 % worse.
+# A single spot cannot separate the error of the scene from that of its material, so it should
+# influence fewer pixels. Factors on the defaults, chosen on six scenes of CAVE: no draw is 10 %
+# worse.
 _ALONE = {"everywhere": 0.25, "place": 0.25, "chroma_length": 0.8, "brightness_length": 0.4}
 
 _FREE = (
     *("everywhere", "colour", "place", "noise"),
     *("chroma_length", "brightness_length", "place_length"),
 )
-# standard deviation of the logarithms of the hyperparameters around the defaults, by judgement
+# Standard deviation of the log hyperparameters around the defaults, by judgement.
 _SPREAD = 0.7
-# independent ones among the errors of all bands, which are smooth curves
+# Number of independent values among the errors of all bands, which are smooth curves.
 _OUTPUTS = 6
 _STEPS = (0.7, 0.35, 0.17)  # of the search, in logarithms
-_BAND_TRUST = 8.0  # spots that the default factors, of the bands and of all, count for
+_BAND_TRUST = 8.0  # weight of the default variance factors, in spots
 
 
 def fitted_kernel(spots: Spots) -> Kernel:
-    """The prior kernel with the most likely hyperparameters, given *spots* and a spread around it.
+    """Fit the most probable hyperparameters around the prior kernel, given *spots*.
 
-    Rasmussen & Williams 2006, equation 2.30. The search goes along one hyperparameter after the
-    other, so that its result depends on nothing but the spots.
+    Rasmussen & Williams 2006, equation 2.30. The search follows one hyperparameter after the other,
+    so its result depends only on the spots.
     """
     if len(spots) < 2:
-        if spots.prior is OF_PHOTO:  # it shows the brightness well
+        if spots.prior is OF_PHOTO:  # a single spot shows the brightness well
             return OF_PHOTO
         return replace(KERNEL, **{name: by * getattr(KERNEL, name) for name, by in _ALONE.items()})
     few = spots.sample(MOST)
@@ -363,7 +363,7 @@ def fitted_kernel(spots: Spots) -> Kernel:
     for step in _STEPS:
         for place in range(len(_FREE)):
             for direction in (step, -step):
-                # on in one direction as long as that is better
+                # Continue in one direction while the result improves.
                 while True:
                     tried = logs.copy()
                     tried[place] += direction
@@ -375,9 +375,9 @@ def fitted_kernel(spots: Spots) -> Kernel:
 
 
 def scaled_bands(kernel: Kernel, spots: Spots, scale: Doubles) -> Doubles:
-    """Factors (B,) on the variance: the default *scale*, moved towards the spots' own.
+    """Return factors (B,) on the variance: the default *scale*, moved towards that of the spots.
 
-    The mean of the inverse gamma distribution that is conjugate to a Gaussian.
+    The result is the mean of the inverse gamma distribution conjugate to a Gaussian.
     """
     few = spots.sample(MOST)
     solved = np.linalg.solve(few.covariance(kernel), few.errors)
@@ -386,13 +386,13 @@ def scaled_bands(kernel: Kernel, spots: Spots, scale: Doubles) -> Doubles:
 
 
 def misjudged(kernel: Kernel, spots: Spots, scale: Doubles, share: float) -> float:
-    """One more factor on the variance, common to all bands: how far left-out spots exceed it.
+    """Return a factor on the variance of all bands, by which left-out spots exceed it.
 
-    Each spot is predicted by the others (Rasmussen & Williams 2006, section 5.4.2), by this *share*
-    of the correction. The mean square of the errors that are left, over their variance with the
-    factors *scale* (B,), is 1 if the kernel is right. If it is not, this holds better than the
-    likelihood: Bachoc, Comput. Stat. Data Anal. 66 (2013) 55, doi:10.1016/j.csda.2013.03.016. It
-    is shrunk towards 1 as the factors of the bands are towards their defaults.
+    Each spot is predicted from the others (Rasmussen & Williams 2006, section 5.4.2), with this
+    *share* of the correction. The mean square of the remaining errors, over their variance with the
+    factors *scale* (B,), is 1 if the kernel is right. For a wrong kernel it is more robust than the
+    likelihood: Bachoc, Comput. Stat. Data Anal. 66 (2013) 55, doi:10.1016/j.csda.2013.03.016. The
+    factor is shrunk towards 1, like the factors of the bands towards their defaults.
     """
     few = spots.sample(MOST)
     count = len(few)
@@ -405,36 +405,36 @@ def misjudged(kernel: Kernel, spots: Spots, scale: Doubles, share: float) -> flo
 
 
 def _objective(spots: Spots, logs: Doubles) -> float:
-    """Log of the posterior, apart from a constant."""
+    """Return the log posterior, up to a constant."""
     try:
         factor = np.linalg.cholesky(spots.covariance(_moved(spots.prior, logs)))
     except np.linalg.LinAlgError:
         return -np.inf
     whitened = np.linalg.solve(factor, spots.errors)
     log_determinant = 2 * np.log(np.diag(factor)).sum()
-    # every band has a variance of its own, for which the most likely value stands
+    # The variance of each band takes its most likely value.
     variances = np.square(whitened).mean(axis=0).clip(1e-12)
     likelihood = -(len(spots) * np.log(variances).mean() + log_determinant) / 2
     return float(_OUTPUTS * likelihood - np.square(logs / _SPREAD).sum() / 2)
 
 
 def _moved(kernel: Kernel, logs: Doubles) -> Kernel:
-    """*kernel*, multiplied by the exponentials of *logs*."""
+    """Multiply the hyperparameters of *kernel* by the exponentials of *logs*."""
     factors = zip(_FREE, logs, strict=True)
     return replace(
         kernel, **{name: getattr(kernel, name) * float(np.exp(by)) for name, by in factors}
     )
 
 
-_SHARES = np.linspace(0, 1, 21)  # of the correction, that are tried
+_SHARES = np.linspace(0, 1, 21)  # of the correction, to try
 _TRUST = 2.0
-"""The defaults count for this many spots: as many that contradict the correction halve it."""
+"""Weight of the full correction in spots: as many contradicting spots halve the correction."""
 
 
 def reach(kernel: Kernel, spots: Spots) -> float:
-    """The share of the correction, 0 to 1, at which the spots predict each other best.
+    """Return the share of the correction, 0 to 1, at which the spots predict each other best.
 
-    One spot alone cannot say: its correction goes as far as the kernel says.
+    A single spot cannot tell, so its correction is applied in full.
     """
     if len(spots) < 2:
         return 1.0
@@ -442,6 +442,6 @@ def reach(kernel: Kernel, spots: Spots) -> float:
     predicted, _ = leave_one_out(kernel, few)
     size = np.abs(few.errors).mean()
     left = np.array([np.abs(few.errors - share * predicted).mean() for share in _SHARES])
-    # the defaults were fitted to many scenes, so that two spots by chance do not undo them
+    # The defaults were fitted to many scenes, so two unlucky spots should not undo them.
     prior = _TRUST * size * np.square(1 - _SHARES) / len(few)
     return float(_SHARES[np.argmin(left + prior)])

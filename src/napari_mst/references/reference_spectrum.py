@@ -1,4 +1,4 @@
-"""Reference spectra, which a person measured at some spots of a scene.
+"""Reference spectra measured at some spots of a scene.
 
 Letters: B bands, n reference spectra.
 """
@@ -26,16 +26,16 @@ from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
 
 BRIGHTEST = 2.0
-"""Reflectance that no surface has: larger values are per cent, counts or radiance."""
+"""Largest plausible reflectance. Larger values mean per cent, counts or radiance."""
 
 GREY = "grey patch"
-"""The name of the flat spectrum of a grey patch."""
+"""Name of the flat spectrum of a grey patch."""
 
 _OF_BRIGHT = 0.5
-"""Uncertainty of a patch that is nearly clipped: it hardly says how bright darker pixels are."""
+"""Uncertainty of a nearly clipped patch, which hardly tells how bright darker pixels are."""
 
-_FEWEST_SHARED = 0.5  # share of the bands of the cube that a reference spectrum has to cover
-_GAP = 1.5  # bands of the cube: over a longer gap a curve is not interpolated
+_FEWEST_SHARED = 0.5  # share of the cube's bands that a reference spectrum must cover
+_GAP = 1.5  # longest gap, in bands of the cube, over which a curve is interpolated
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,17 +54,17 @@ class ReferenceSpectrum(Brief):
     uncertainty
         Standard deviation of the measurement, as a share of its values: 0.03 for 3 %.
     hidden
-        Standard deviation, as a share, of the error that the spot does not show, because the photo
-        was calibrated with this very spectrum. It widens the prediction intervals. 0 if it was not.
+        Standard deviation, as a share, of the error that the spot cannot show because the photo was
+        calibrated with this very spectrum; 0 if it was not. It widens the prediction intervals.
     is_certain
-        Whether a person insists on it: it is used as it is, even where its colour is not that of
-        the photo or the other spectra contradict it.
+        Whether to use the spectrum unchanged, even if its colour differs from the photo or other
+        spectra contradict it.
 
     Raises
     ------
     SpectrumError
-        If the window is not odd, uncertainty or hidden error is no number from 0 to 1, or the
-        values are no reflectance.
+        If the window is not odd, if uncertainty or hidden error is not a number from 0 to 1, or if
+        the values are not reflectance.
 
     Notes
     -----
@@ -111,18 +111,18 @@ class ReferenceSpectrum(Brief):
 
     @property
     def is_trusted(self) -> bool:
-        """True if it is not compared: somebody insists, or the photo was calibrated with it."""
+        """True if the spectrum is used unchecked, or the photo was calibrated with it."""
         return self.is_certain or self.hidden > 0
 
     @property
     def values(self) -> Doubles:
-        """The values as they were given."""
+        """The values as given."""
         given = self.spectrum
         return given.values if isinstance(given, Spectrum) else np.asarray(given)
 
 
 def patches_of(calibration: Calibration) -> list[ReferenceSpectrum]:
-    """The patches of a chart as reference spectra of the photo that shows it."""
+    """Return the patches of a chart as reference spectra of the photo that shows it."""
     chart = calibration.chart
     patches = zip(chart.centres, CHARTS[chart.kind].reflectances, calibration.patches, strict=True)
     return [
@@ -139,7 +139,7 @@ def patches_of(calibration: Calibration) -> list[ReferenceSpectrum]:
 
 
 def greys_of(scale: GreyScale, photo: Photo) -> list[ReferenceSpectrum]:
-    """The greys of a scale as flat reference spectra of the *photo* that shows them."""
+    """Return the greys of a scale as flat reference spectra of the *photo* that shows them."""
     spots = []
     for patch in scale.patches:
         top, bottom, left, right = rectangle_of(photo.shape, patch.place)
@@ -150,19 +150,19 @@ def greys_of(scale: GreyScale, photo: Photo) -> list[ReferenceSpectrum]:
             Spectrum(GRID, np.full(len(GRID), patch.reflectance), name=GREY),
             2 * half + 1,
             _OF_BRIGHT if patch_values(photo, patch.place, []).max() > BRIGHT else 0.0,
-            is_certain=True,  # a patch that a person names is believed
+            is_certain=True,  # patches named by the user are believed
         )
         spots.append(spot)
     return spots
 
 
 def check_references(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> None:
-    """Refuse spots outside *cube*, and two spectra of one spot.
+    """Check that every spot lies within *cube* and has a single spectrum.
 
     Raises
     ------
     SpectrumError
-        If a spot lies outside, is not a number in the cube, or has two spectra.
+        If a spot lies outside or has two spectra.
     """
     seen: set[tuple[int, int, int]] = set()
     for spot in references:
@@ -182,13 +182,13 @@ def check_references(cube: SpectralCube, references: Sequence[ReferenceSpectrum]
 
 
 def reference_values(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> Doubles:
-    """The known reflectances (n, B) at the bands of *cube*; NaN where a spectrum says nothing.
+    """Return the known reflectances (n, B) at the bands of *cube*; NaN in gaps.
 
     Raises
     ------
     SpectrumError
-        If a spectrum has another number of bands, another unit, or shares too few wavelengths with
-        the cube.
+        If a spectrum has another number of bands or another unit, or shares too few wavelengths
+        with the cube.
     """
     return np.stack([_at_bands(spot, cube) for spot in references])
 
@@ -218,16 +218,16 @@ def _at_bands(spot: ReferenceSpectrum, cube: SpectralCube) -> Doubles:
 
 
 def at_wavelengths(spectrum: Spectrum, wavelengths: Doubles) -> Doubles:
-    """*spectrum* at *wavelengths* (B,), NaN where it has none; see `to_bands`."""
+    """Return *spectrum* at *wavelengths* (B,), NaN where it has no values; see `to_bands`."""
     order = spectrum.wavelengths.argsort(kind="stable")
     references = order[np.isfinite(spectrum.values[order])]
     return to_bands(spectrum.wavelengths[references], wavelengths) @ spectrum.values[references]
 
 
 def to_bands(at: Doubles, wavelengths: Doubles) -> Doubles:
-    """(B, m): takes values *at* wavelengths (m,) in any order to others by `averaging`.
+    """Return the matrix (B, m) that takes values *at* wavelengths (m,), in any order, to others.
 
-    It is NaN for those that lie outside, or in a gap.
+    It uses `averaging`. Rows for wavelengths outside the range or in a gap are NaN.
     """
     if not at.size:
         return np.full((len(wavelengths), 0), np.nan)
@@ -271,7 +271,7 @@ def _values(values: ArrayLike, place: str) -> Doubles:
 
 
 def check_values(values: Floats, place: str, error: type[NapariMstError] = SpectrumError) -> None:
-    """Refuse *values* at a *place* that are no reflectance, by an *error*; NaN are gaps."""
+    """Raise *error* if *values* at a *place* are not reflectance; NaN are gaps."""
     numbers = values[~np.isnan(values)]
     least, most = numbers.min(initial=np.inf), numbers.max(initial=0)
     if least >= 0 and 0 < most <= BRIGHTEST:

@@ -1,8 +1,8 @@
-"""The record of a refinement in the history of its cube, written and read back from a file.
+"""The record of a refinement in the history of a cube, which survives in files.
 
-It is a mapping of plain values in `Provenance.refinement`: the reference spectra as they were used,
-the features of their spots, the kernel and the factors of the bands. That is all that prediction
-intervals need; the photo is not. Letters: B bands, n spots.
+The record is a mapping of plain values in `Provenance.refinement`: the reference spectra as used,
+the features of their spots, the kernel and the factors of the bands. Prediction intervals need
+nothing else, not even the photo. Letters: B bands, n spots.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ NOISE = "noise"
 JPEG = "JPEG"
 CAMERA = "a usual camera's JPEG"
 _AT = (400, 460, 520, 580, 640, 700)
-# Standard deviations of log reflectance at these wavelengths (nm), which single pixels of such
-# photos are off: those that simulated scenes give the models, times 0.65 and 0.5. The shares were
-# chosen on six scenes of CAVE; lab/results/reference_spectra.md shows the other six. Those of an
-# ordinary photo were chosen on other photos of `lab.benchmarks.knowledge` than it judges by.
+# Errors of single pixels in such photos, as standard deviations of log reflectance at these
+# wavelengths (nm): those of the models on simulated scenes, times 0.65 and 0.5. The shares were
+# chosen on six scenes of CAVE; lab/results/reference_spectra.md shows the other six. The values for
+# ordinary photos were chosen on photos of `lab.benchmarks.knowledge` that are not test photos.
 _DEVIATION = {
     NOISE: (0.056, 0.039, 0.038, 0.032, 0.030, 0.030),
     JPEG: (0.066, 0.062, 0.046, 0.037, 0.048, 0.049),
@@ -38,24 +38,25 @@ _DIGITS = 6  # significant, as many as float32 holds
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """All that there is to remember: see the module.
+    """Everything that the history records of a refinement.
 
     Attributes
     ----------
     spots
-        Where the truth is known. Their errors are not kept: variances do not depend on them.
+        Places where the truth is known. A record drops their errors, as variances do not depend on
+        them.
     kernel, band_scale
         See `process.Posterior`.
     reach
-        The share of the correction that was made.
+        Share of the correction that was applied.
     references
-        The reference spectra; none after a refinement to a coarse cube.
+        The reference spectra; empty after a refinement to a coarse cube.
     source
-        In words, what was known.
+        Description of the references.
     doubts
-        A sentence for each reference spectrum that was wrong, now or before.
+        A sentence for each wrong reference spectrum.
     photo
-        What the photo adds to its colours: `NOISE`, `JPEG`, `CAMERA`, or "" for a clean one.
+        Disturbance of the photo's colours: `NOISE`, `JPEG`, `CAMERA`, or "" for a clean photo.
     """
 
     spots: Spots
@@ -69,24 +70,25 @@ class Refinement:
 
     @property
     def is_by_camera(self) -> bool:
-        """True if an unknown camera took the photo: its colours are uncertain."""
+        """True if an unknown camera took the photo, so that its colours are uncertain."""
         return self.photo == CAMERA
 
     def hidden(self, wavelengths: Doubles) -> Doubles:
-        """Mean variance (B,) of the errors that the reference spectra do not show.
+        """Return the mean variance (B,) of errors that the reference spectra do not show.
 
-        The errors come from a calibration (see `ReferenceSpectrum`), and from single pixels of the
+        These errors come from a calibration (see `ReferenceSpectrum`) and from single pixels of the
         photo.
         """
         calibrated = np.mean([spot.hidden**2 for spot in self.references] or [0.0])
         photo = np.interp(wavelengths, _AT, _DEVIATION.get(self.photo, np.zeros(len(_AT))))
-        # the spots are off as well, which the correction spreads: the more, the fewer they are
+        # The spots have such errors as well, and the correction spreads them. More spots dilute
+        # them.
         spread = 1 + 1 / np.sqrt(max(len(self.spots), 1))
         return calibrated + spread * np.square(photo)
 
 
 def to_record(refinement: Refinement) -> dict[str, Any]:
-    """*refinement* as plain values, for a `Provenance`."""
+    """Return *refinement* as plain values for a `Provenance`."""
     return {
         "method": METHOD,
         "source": refinement.source,
@@ -102,7 +104,7 @@ def to_record(refinement: Refinement) -> dict[str, Any]:
 
 
 def from_record(past: Provenance) -> Refinement | None:
-    """The refinement that *past* records; None if there was none.
+    """Return the refinement recorded in *past*; None if there was none.
 
     Raises
     ------
@@ -135,7 +137,7 @@ def from_record(past: Provenance) -> Refinement | None:
 
 
 def reference_spectra(past: Provenance) -> tuple[ReferenceSpectrum, ...]:
-    """The reference spectra to which the cube with the history *past* was refined."""
+    """Return the reference spectra to which the cube with the history *past* was refined."""
     refinement = from_record(past)
     return () if refinement is None else refinement.references
 
@@ -159,6 +161,6 @@ def _references(stored: Mapping[str, Any]) -> ReferenceSpectrum:
 
 
 def _rounded(values: Floats | Sequence[float]) -> list[float | None]:
-    """*values* with `_DIGITS` digits; None for a gap, which JSON has no number for."""
+    """Round *values* to `_DIGITS` digits; gaps become None, since JSON has no NaN."""
     texts = (f"{value:.{_DIGITS}g}" for value in doubles(values))
     return [None if text == "nan" else float(text) for text in texts]

@@ -53,12 +53,12 @@ from napari_mst.references.reference_spectrum import (
 from napari_mst.references.refinement_record import Refinement
 
 _SPREADING = 0.6
-"""Share of the time that the process takes; the rest is for the colours."""
-_KEPT = 256  # blocks that the history keeps for the prediction intervals: the most informative ones
+"""Share of the time taken by the process; the colours take the rest."""
+_KEPT = 256  # most informative blocks, kept in the history for prediction intervals
 _UNMOVED = "colours as the reference spectra say, which outweigh those of the photo"
 _REFUSED = ("radiance", "relative radiance", *TRANSFORMS)
-# nm, the peaks of the colour matching functions of blue and red: without what lies before and
-# behind them, a part of the colour is missing
+# Peaks of the blue and red colour matching functions, in nm. Without wavelengths beyond them, part
+# of the colour is missing.
 _BLUE = 450.0
 _RED = 600.0
 
@@ -69,32 +69,32 @@ def refine(
     references: Sequence[ReferenceSpectrum] | Calibration | GreyScale,
     progress: ProgressLike = None,
 ) -> SpectralCube:
-    """*cube*, corrected everywhere from *references*, spectra measured at some spots (float32).
+    """Correct *cube* everywhere by *references*, spectra measured at some spots (float32).
 
-    Without reference spectra it is *cube* itself. Its history keeps the reference spectra; when it
-    is refined again, the earlier ones still count. Missing bands of a reference spectrum are
-    corrected like the nearest ones that it has.
+    Without reference spectra, *cube* itself is returned. The history of the result keeps the
+    reference spectra, and a further refinement still uses them. Bands that a reference spectrum
+    lacks are corrected like its nearest bands.
 
     Parameters
     ----------
     cube
         Reflectance, with wavelengths in nm: from a `Reconstructor`, or a file.
     photo
-        The photo that the cube was made from: anything that `Reconstructor.reconstruct` takes.
+        The photo from which the cube was made, in any form that `Reconstructor.reconstruct` takes.
     references
-        Spectra; or the `Calibration` by a chart that the photo shows, for the spectra of its
-        patches; or its `GreyScale`, for greys that a person named in it.
+        Spectra; or the `Calibration` by a chart in the photo, for the spectra of its patches; or a
+        `GreyScale`, for greys that the user named in the photo.
 
     Raises
     ------
     CubeError
-        If the cube is no reflectance, or has no wavelengths in nm.
+        If the cube is not reflectance, or has no wavelengths in nm.
     PhotoError
-        If the photo is another one, by its size or its colours.
+        If the photo is not the photo of the cube, judging by its size or its colours.
     SpectrumError
         If a spot lies outside, or a spectrum does not fit the cube.
     Cancelled
-        Soon after *progress* was cancelled; *cube* is as it was.
+        Soon after *progress* was cancelled; *cube* is unchanged.
 
     Notes
     -----
@@ -130,7 +130,7 @@ def refine(
     refinement = learnt.refinement
     for doubt in refinement.doubts:
         warnings.warn(doubt, ContradictingSpectra, stacklevel=2)
-    # The caller has seen the warnings when the greys were calibrated; the history keeps them.
+    # The caller saw these warnings when the greys were calibrated; the history keeps them.
     learnt = learnt._replace(refinement=replace(refinement, doubts=(*doubts, *refinement.doubts)))
     return applied(cube, source, learnt, as_progress(progress))
 
@@ -138,7 +138,7 @@ def refine(
 def _within(
     references: list[ReferenceSpectrum], cube: SpectralCube, photo: Photo
 ) -> list[ReferenceSpectrum]:
-    """*references* in pixels of *photo* as pixels of *cube*, which may show a region of it."""
+    """Convert *references* from pixels of *photo* to pixels of *cube*, perhaps a region of it."""
     if photo.shape == cube.shape[1:]:
         return references
     top, _, left, _ = region_bounds(cube.provenance.region) or (0, 0, 0, 0)
@@ -146,9 +146,9 @@ def _within(
 
 
 class Learnt(NamedTuple):
-    """The correction of one cube by reference spectra, not yet carried out: `applied` does that.
+    """The correction of a cube by reference spectra, for `applied` to carry out.
 
-    *refinement* is all that the history of the refined cube keeps; *process* moves any pixel.
+    *refinement* goes into the history of the refined cube; *process* corrects any pixel.
     """
 
     refinement: Refinement
@@ -158,10 +158,10 @@ class Learnt(NamedTuple):
 def learn(
     cube: SpectralCube, references: Sequence[ReferenceSpectrum], view: ColourView | None = None
 ) -> Learnt:
-    """The correction of *cube* by *references*, and by those that it was refined to before.
+    """Learn the correction of *cube* from *references* and from those of earlier refinements.
 
-    Spectra whose colours are not those of the photo of *view*, or that all others contradict, are
-    left out. It takes milliseconds for some dozens of them. Raises as `refine`.
+    Spectra that contradict the colours of the photo of *view*, or all other spectra, are left out.
+    Some dozens of spectra take milliseconds. Raises the errors of `refine`.
     """
     check_cube(cube)
     check_references(cube, references)
@@ -187,7 +187,7 @@ def learn(
 
 
 def _is_by_camera(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> bool:
-    """True if the photo of *cube* is one of an unknown camera, perhaps corrected by a chart."""
+    """True if an unknown camera took the photo of *cube*, perhaps corrected by a chart."""
     is_charted = any(spot.hidden > 0 for spot in references)
     return prior_of(cube) is OF_PHOTO or (is_charted and not cube.provenance.camera)
 
@@ -210,7 +210,7 @@ def learnt_from(
     references: tuple[ReferenceSpectrum, ...] = (),
     doubts: tuple[str, ...] = (),
 ) -> Learnt:
-    """The correction of *cube* by *spots*: of *references*, or the blocks of a coarse cube."""
+    """Learn the correction of *cube* from *spots*: *references*, or blocks of a coarse cube."""
     kernel = fitted_kernel(spots)
     scale = scaled_bands(kernel, spots, band_scale(cube.wavelengths, spots.prior))
     share = reach(kernel, spots)
@@ -226,9 +226,9 @@ def learnt_from(
 def applied(
     cube: SpectralCube, photo: Photo, learnt: Learnt, progress: Progress = NO_PROGRESS
 ) -> SpectralCube:
-    """*cube*, corrected everywhere with the *learnt* errors, in the colours of its *photo*."""
+    """Correct *cube* everywhere by the *learnt* errors, and restore the colours of its *photo*."""
     refinement = learnt.refinement
-    if not len(refinement.spots):  # all were left out: the cube is as it was, and says why
+    if not len(refinement.spots):  # all were left out: the cube only records why
         texts = (*cube.provenance.assumptions, *refinement.doubts)
         return replace(cube, provenance=replace(cube.provenance, assumptions=texts))
     data = spread(cube, learnt.process, progress.part(0, _SPREADING))
@@ -240,7 +240,7 @@ def applied(
 
 
 def check_reflectance(cube: SpectralCube) -> None:
-    """Refuse a cube without wavelengths, or of another quantity. Raises `CubeError`."""
+    """Raise `CubeError` if the cube has no wavelengths, or is of another quantity."""
     if not cube.has_wavelengths:
         raise CubeError(
             f"Expected a cube with wavelengths in nm, got {cube.unit!r}. Say what its bands are."
@@ -253,7 +253,7 @@ def check_reflectance(cube: SpectralCube) -> None:
 
 
 def check_cube(cube: SpectralCube) -> None:
-    """Refuse a cube that lacks a part of the colours of its photo, too. Raises `CubeError`."""
+    """Raise `CubeError` as `check_reflectance`, or if bands lack part of the photo's colours."""
     check_reflectance(cube)
     low, high = cube.wavelengths.min(), cube.wavelengths.max()
     if low > _BLUE or high < _RED:
@@ -264,12 +264,12 @@ def check_cube(cube: SpectralCube) -> None:
 
 
 def spots_of(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> Spots:
-    """The places of *references* among colours, and how far *cube* is off there.
+    """Return the features of *references*, and the errors of *cube* there.
 
     Raises
     ------
     SpectrumError
-        If a spectrum does not fit the cube, or the cube has no numbers at a spot.
+        If a spectrum does not fit the cube, or the cube is not finite at a spot.
     """
     if not references:
         return Spots(np.empty((0, 6)), np.empty((0, len(cube.wavelengths))), np.empty(0))
@@ -286,7 +286,7 @@ def spots_at(
     estimate: Doubles,
     noise: Iterable[float],
 ) -> Spots:
-    """Spots at *pixels* (n, 2), whose spectra (n, B) are *true*, and an *estimate* in *cube*."""
+    """Return spots at *pixels* (n, 2), with *true* spectra (n, B) and the *estimate* of *cube*."""
     places = pixels / max(cube.shape[1:])
     features = features_of_spectra(estimate, places, cube.wavelengths)
     errors = without_gaps(errors_of(true, estimate))
@@ -294,14 +294,14 @@ def spots_at(
 
 
 def prior_of(cube: SpectralCube) -> Kernel:
-    """The kernel of the errors of *cube* before any measurement."""
+    """Return the prior kernel for the errors of *cube*."""
     return OF_PHOTO if "brightness" in cube.provenance.error_band else KERNEL
 
 
 def with_history(
     cube: SpectralCube, data: Singles, refinement: Refinement, text: str
 ) -> SpectralCube:
-    """*data* as a cube like *cube*, whose history records *refinement* and its colours."""
+    """Return *data* as a cube like *cube*, whose history records *refinement* and its colours."""
     past = cube.provenance
     note = (
         f"Refined to {refinement.source}: {refinement_record.METHOD}, "
@@ -317,7 +317,7 @@ def with_history(
 
 
 def _estimate(cube: SpectralCube, spot: ReferenceSpectrum) -> Doubles:
-    """The mean estimate (B,) of the pixels of a spot."""
+    """Return the mean estimate (B,) over the pixels of a spot."""
     values = point_spectrum(cube, spot.row, spot.column, spot.window).values
     if not np.isfinite(values).all():
         raise SpectrumError(

@@ -1,9 +1,9 @@
-"""Suggestions: the spots where a measurement would help most.
+"""Suggests spots where a measurement would help most.
 
-Of many candidate spots, the one is chosen that lowers the uncertainty of the whole image most; then
-the next, as if that one were measured. The variance of a Gaussian process does not depend on what
-the measurements will say. It is greedy A-optimal design: Krause, Singh, Guestrin, J. Mach. Learn.
-Res. 9 (2008) 235. Letters: n candidates, t targets.
+From many candidates, the spot that lowers the uncertainty of the whole image most is chosen; then
+the next spot, as if the first one were measured. This works because the variance of a Gaussian
+process does not depend on the measured values. It is greedy A-optimal design: Krause, Singh,
+Guestrin, J. Mach. Learn. Res. 9 (2008) 235. Letters: n candidates, t targets.
 """
 
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ from napari_mst.references.reference_spectrum import ReferenceSpectrum, check_re
 from napari_mst.references.refining import check_cube, prior_of, spots_of
 
 MOST = 256
-"""Suggestions at a time."""
+"""Largest number of suggestions at a time."""
 
 _CANDIDATES = 1000
 _TARGETS = 1000
-_HALF_WINDOW = 1  # of 3 x 3 pixels, the usual spot
-_DARK = 0.02  # reflectance in any band: below it a measurement is mostly noise
-_DIM = 0.05  # mean reflectance: the same
-_UNEVEN = 1.0  # times the variance of the features in a spot is added to its noise
+_HALF_WINDOW = 1  # of the usual spot of 3 x 3 pixels
+_DARK = 0.02  # reflectance in any band below which a measurement is mostly noise
+_DIM = 0.05  # mean reflectance below which a measurement is mostly noise
+_UNEVEN = 1.0  # weight of the variance of the features in a spot, as noise
 
 
 def suggest_measurements(
@@ -46,16 +46,17 @@ def suggest_measurements(
     count: int = 4,
     progress: ProgressLike = None,
 ) -> list[tuple[int, int]]:
-    """The *count* spots (row, column) to measure, the most helpful first.
+    """Suggest *count* spots (row, column) to measure, the most helpful first.
 
-    They see only the photo and the estimate, and avoid pixels that are dark or burnt out. The same
-    input gives the same spots. *references* count as measured. Fewer are returned where the image
-    has no further places that can be measured.
+    Suggestions depend only on the photo and the estimate, and avoid dark and clipped pixels. They
+    are reproducible. *references* count as measured. Fewer spots are returned if the image has no
+    further measurable places.
 
     Raises
     ------
     CubeError, PhotoError, SpectrumError
-        As `refine`; `SpectrumError` also if *count* is below 1 or all pixels are dark or clipped.
+        As `refine`; `SpectrumError` also if *count* is out of range, or if all pixels are dark or
+        clipped.
     Cancelled
         Soon after *progress* was cancelled.
 
@@ -102,9 +103,9 @@ class Design:
     Parameters
     ----------
     candidates
-        (n, 6) features of the spots that can be measured.
+        (n, 6) features of measurable spots.
     targets
-        (t, 6) features of pixels of the whole image, which are to become known.
+        (t, 6) features of pixels all over the image, whose uncertainty is to fall.
     unevenness
         (n,) variance of the features within each candidate.
     """
@@ -119,7 +120,7 @@ class Design:
     ) -> None:
         self._among = kernel(candidates, candidates)
         self._across = kernel(targets, candidates)
-        # a spot on an edge is a mixture: what it shows holds for no pixel
+        # A spot on an edge mixes colours and is valid for no pixel.
         self._noise = kernel.noise + _UNEVEN * unevenness * kernel.colour
         self._chosen = list[int]()
         if references is not None:
@@ -129,7 +130,7 @@ class Design:
             self._across -= kernel(targets, process.points) @ process.precision @ to_known.T
 
     def next_best(self) -> int:
-        """The candidate that lowers the variances most; it then counts as measured."""
+        """Return the candidate that lowers the variances most, and count it as measured."""
         variance = np.maximum(np.diag(self._among), 0) + self._noise
         gain = np.square(self._across).sum(axis=0) / variance
         gain[self._chosen] = -1
@@ -143,7 +144,7 @@ class Design:
 
 
 def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
-    """Two masks (H, W): a spot of 3 x 3 pixels can be measured, and a pixel is not dark."""
+    """Return masks (H, W) of the centres of measurable 3 x 3 spots, and of pixels not dark."""
     height, width = photo.shape
     lit = np.empty((height, width), dtype=bool)
     usable = np.empty((height, width), dtype=bool)
@@ -158,7 +159,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
     # Imported late, since the docks import this module and must open quickly.
     from scipy.ndimage import binary_erosion
 
-    measurable = binary_erosion(usable, np.ones((3, 3)))  # nothing at the border
+    measurable = binary_erosion(usable, np.ones((3, 3)))  # excludes the border
     if not measurable.any():
         measurable = usable
     if not measurable.any():
@@ -170,7 +171,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
 
 
 def _spaced(mask: Mask, count: int) -> Indices:
-    """Draw at most *count* pixels (n, 2) of *mask*, the same ones every time, not on a grid."""
+    """Draw at most *count* pixels (n, 2) of *mask* at random but reproducibly."""
     pixels = np.flatnonzero(mask)
     pixels = pixels[drawn(pixels.size, count)]
     return np.stack(np.divmod(pixels, mask.shape[1]), axis=1)
@@ -179,7 +180,7 @@ def _spaced(mask: Mask, count: int) -> Indices:
 def _window_features(
     cube: SpectralCube, pixels: Indices, half: int = _HALF_WINDOW
 ) -> tuple[Doubles, Doubles]:
-    """Features (n, 6) of the spots around *pixels* (n, 2), and how much their colours vary (n,)."""
+    """Return features (n, 6) of spots around *pixels* (n, 2), and their colour variance (n,)."""
     height, width = cube.shape[1:]
     places = pixels / max(height, width)
     shifts = range(-half, half + 1)
