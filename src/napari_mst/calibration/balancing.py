@@ -1,8 +1,8 @@
-"""The white balance that an sRGB photo lacks, and the photo with it.
+"""Estimates and corrects the white balance of an sRGB photo.
 
-Models for sRGB photos take a white surface to be (1, 1, 1), as under D65. Where the light left it
-another colour, the linear photo is adapted by the Bradford transform: von Kries' rule, on sharpened
-cones. Lam, "Metamerism and colour constancy", PhD thesis, University of Bradford, 1985; its matrix
+Models for sRGB photos assume that a white surface is (1, 1, 1), as under D65. If the light has left
+a colour cast, the linear photo is adapted by the Bradford transform: von Kries' rule on sharpened
+cones. Lam, "Metamerism and colour constancy", PhD thesis, University of Bradford, 1985; the matrix
 comes from ISO 15076-1:2010, annex E.
 
 Letters: n pixels.
@@ -23,7 +23,7 @@ from napari_mst.photo.cameras import SRGB
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 _DARKEST = 0.02
-"""Least share of a channel in white: noise and the steps of 8-bit codes dominate below."""
+"""Smallest share of a channel in white; below it, noise and 8-bit steps dominate."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class WhiteBalance:
     Attributes
     ----------
     white
-        Red, green and blue of a white surface, in linear sRGB; only their ratios matter.
+        Red, green and blue of a white surface in linear sRGB; only their ratios matter.
     source
-        Where it comes from, in a few words.
+        Origin of the white, in a few words.
     is_far
-        True if a photo is better corrected: the white is so far from that of D65 that an estimate
-        of it cannot be wrong altogether, or it was measured.
+        True if correcting the photo is advisable: the white was measured, or it is so far from D65
+        that an estimate cannot be entirely wrong.
 
     Raises
     ------
@@ -48,9 +48,9 @@ class WhiteBalance:
     Notes
     -----
     ===========  ====================================================================
-    white        linear sRGB; the largest becomes 1
-    matrix       (3, 3): takes linear sRGB to linear sRGB
-    degrees      angle between the white and that of D65
+    white        linear sRGB; the largest value becomes 1
+    matrix       (3, 3) from linear sRGB to linear sRGB
+    degrees      angle between the white and the D65 white
     corrected()  float32 0-1, sRGB; white is as bright as its brightest channel was
     ===========  ====================================================================
 
@@ -85,7 +85,7 @@ class WhiteBalance:
 
     @property
     def matrix(self) -> Doubles:
-        """(3, 3): takes the linear colours of the photo to those under D65; white to (1, 1, 1)."""
+        """Matrix (3, 3) from linear colours of the photo to D65; white becomes (1, 1, 1)."""
         to_cones = BRADFORD @ np.linalg.inv(XYZ_TO_SRGB)
         # White keeps its brightest channel, so clipped pixels stay white.
         gains = to_cones.sum(axis=1) / (to_cones @ self.white)
@@ -97,7 +97,7 @@ class WhiteBalance:
         return float(angle_between(np.array(self.white), np.ones(3)))
 
     def __str__(self) -> str:
-        """The white and its source, in words."""
+        """Describe the white and its source."""
         red, green, blue = self.white
         return (
             f"white {red:.2f} {green:.2f} {blue:.2f} in linear sRGB, {self.degrees:.0f} degrees "
@@ -105,7 +105,7 @@ class WhiteBalance:
         )
 
     def corrected(self, photo: PhotoLike) -> Photo:
-        """*photo* with white made grey; its history says so.
+        """Return *photo* with the white made neutral, which its history records.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class WhiteBalance:
         return recoloured(photo, self._balanced, note, self.sha256_of(photo.sha256))
 
     def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of a corrected photo, from the sha256 of the photo itself."""
+        """Return the sha256 of a corrected photo, from the sha256 of the original."""
         return sha256_after(photo_sha256, f"white balance {self.white}")
 
     def _balanced(self, colours: Doubles) -> Doubles:
@@ -126,16 +126,16 @@ class WhiteBalance:
 
 
 def white_balance(photo: PhotoLike) -> WhiteBalance:
-    """The colour of white in an sRGB *photo*, estimated from all pixels.
+    """Estimate the colour of white in an sRGB *photo* from all pixels.
 
-    `estimate_light` makes the estimate, some 4 degrees off in the median. Look at `is_far` before
-    you trust it: a photo of one colour looks like one in coloured light. A grey patch in the photo
-    says more, also how bright it is: `calibrate_greys`.
+    The estimate comes from `estimate_light`, with a median error of about 4 degrees. Check `is_far`
+    before you trust it: a photo of one colour resembles a photo in coloured light. A grey patch in
+    the photo is better, and gives the brightness as well: see `calibrate_greys`.
 
     Raises
     ------
     PhotoError
-        If the photo is not in sRGB or shows nothing but black and clipped pixels.
+        If the photo is not in sRGB or has only black and clipped pixels.
 
     Notes
     -----
@@ -156,15 +156,15 @@ def white_balance(photo: PhotoLike) -> WhiteBalance:
 
 
 def balance_for(light: LightEstimate, name: str = "") -> WhiteBalance:
-    """The white of an sRGB photo whose *light* was estimated, over all its candidates.
+    """Return the white of an sRGB photo with an estimated *light*, averaged over its candidates.
 
-    If a person has chosen the candidate *name*, it is the white of that one.
+    If the user chose the candidate *name*, the white is that of the candidate.
     """
     chosen = next((candidate for candidate in light.candidates if candidate.name == name), None)
     white = light.white if chosen is None else chosen.white
     source = f"an estimate of its light ({light.candidates[0].name})"
     if chosen is not None:
         source = f"{name}, chosen among the likely lights"
-    # The light of sodium lies outside sRGB: its blue is below 0.
+    # Sodium light lies outside sRGB: its blue is below 0.
     red, green, blue = white.clip(_DARKEST).tolist()
     return WhiteBalance((red, green, blue), source, light.is_far or chosen is not None)

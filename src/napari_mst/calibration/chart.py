@@ -1,7 +1,7 @@
-"""A ColorChecker in a photo: how it is found, where its patches are, and what they show.
+"""A ColorChecker in a photo: finding it, and locating and reading its patches.
 
-A new kind of chart is an entry of `data/charts.json`. Letters: n patches of known reflectance, in
-the order of their kind of chart.
+A new kind of chart is an entry in `data/charts.json`. Letters: n patches of known reflectance, in
+the order of the kind of chart.
 """
 
 import functools
@@ -21,29 +21,29 @@ from napari_mst.cube.colour import linear_to_srgb, stored
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 Points = Doubles
-"""Rows and columns (k, 2), or other numbers of several patches."""
+"""Rows and columns (k, 2), or other values of several patches."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChartKind:
-    """The arrangement of a chart, and its colours.
+    """The layout of a chart, and its colours.
 
     Attributes
     ----------
     title
-        Its name for a person.
+        Readable name.
     rows, columns
-        Its grid, the patches in the corners being those that a user clicks.
+        Size of the grid, whose corner patches the user clicks.
     corners
-        Their names, for a person, in the order around the chart.
+        Readable names of the corner patches, in order around the chart.
     patches
-        (n) names of the patches whose reflectances are known.
+        (n) names of the patches with known reflectances.
     places
-        (n, 2): row and column of each on the grid.
+        (n, 2) row and column of each patch on the grid.
     greys
-        Indices of the greys that fix the balance, from white to black.
+        Indices of the grey patches that determine the balance, from white to black.
     table, key
-        The file in `data` that has their reflectances (n, 31), and its array.
+        File in `data` with the reflectances (n, 31), and name of the array in it.
     """
 
     title: str
@@ -58,11 +58,11 @@ class ChartKind:
 
     @functools.cached_property
     def reflectances(self) -> Points:
-        """(n, 31): measured reflectance at 400, 410, ..., 700 nm."""
+        """(n, 31) measured reflectances at 400, 410, ..., 700 nm."""
         return stored(self.table)[self.key]
 
     def corner_places(self, margin: float = 0.0) -> Points:
-        """(4, 2): columns and rows of the corner patches, or of what lies *margin* outside them."""
+        """Return columns and rows (4, 2) of the corner patches, moved outwards by *margin*."""
         square = doubles([(0, 0), (1, 0), (1, 1), (0, 1)])
         return square * (self.columns - 1 + 2 * margin, self.rows - 1 + 2 * margin) - margin
 
@@ -74,10 +74,10 @@ def _charts() -> Mapping[str, ChartKind]:
 
 
 CHARTS = _charts()
-"""The charts that are known, by the name that `Chart` takes; the usual one first."""
+"""Known kinds of charts, by the name that `Chart` takes; the usual kind first."""
 
 
-_HALF = 0.16  # half the side of the square that is read, as a share of the distance of patches
+_HALF = 0.16  # half the side of the square read in a patch, as a share of the patch spacing
 _CLIPPED = 0.99
 _MOST_CLIPPED = 0.1
 
@@ -92,16 +92,16 @@ class Chart:
     Attributes
     ----------
     corners
-        Row and column of the middle of the four corner patches, in their order around the chart:
-        dark skin, bluish green, black, white of a Classic. Another start, or the other way round,
-        is recognised.
+        Row and column of the centres of the four corner patches, in order around the chart: dark
+        skin, bluish green, black, white of a Classic. Other starting corners and the opposite
+        direction are recognised.
     kind
         "classic", "passport", or "digital-sg".
 
     Raises
     ------
     PhotoError
-        If there are not four corners, they lie on a line, or there is no such kind.
+        If there are not four corners, if they lie on a line, or if the kind is unknown.
 
     Notes
     -----
@@ -151,12 +151,12 @@ class Chart:
 
     @property
     def patches(self) -> tuple[str, ...]:
-        """(n): the names of the patches."""
+        """Names of the n patches."""
         return tuple(self._form.patches)
 
     @property
     def arrangements(self) -> list["Chart"]:
-        """The chart with its corners in all orders around it, as they are given first."""
+        """The chart with its corners in all eight orders; the given order comes first."""
         charts = []
         for start in range(4):
             a, b, c, d = self.corners[start:] + self.corners[:start]
@@ -165,25 +165,25 @@ class Chart:
 
     @property
     def centres(self) -> Points:
-        """(n, 2): row and column of the middle of each patch, by a projective map."""
+        """(n, 2) row and column of the centre of each patch, by a projective map."""
         return self._mapped(np.transpose(self._form.places))
 
     @property
     def window(self) -> int:
-        """Side of the square of pixels that is read of each patch: 1, 3, 5, ..."""
+        """Side of the square of pixels that is read in each patch: 1, 3, 5, ..."""
         shape = self._form.rows, self._form.columns
         grid = self._mapped(np.indices(shape).reshape(2, -1)).reshape(*shape, 2)
         steps = [np.linalg.norm(np.diff(grid, axis=axis), axis=-1).min() for axis in (0, 1)]
         return 2 * int(_HALF * min(steps)) + 1
 
     def _mapped(self, places: Indices) -> Points:
-        """Row and column in the photo (k, 2) of these rows and columns (2, k) of the grid."""
+        """Map rows and columns (2, k) of the grid to rows and columns (k, 2) of the photo."""
         matrix = projective(self._form.corner_places(), doubles(self.corners))
         return mapped(matrix, doubles(places[::-1].T))
 
 
 def chart_colours(photo: Photo, chart: Chart) -> Points:
-    """(n, 3): the median of each patch, in linear shares of full scale.
+    """Return the median (n, 3) of each patch, in linear shares of full scale.
 
     Colours of a photo in Display P3 or Adobe RGB may lie outside sRGB. Raises `PhotoError` if a
     patch lies outside the photo.
@@ -193,7 +193,7 @@ def chart_colours(photo: Photo, chart: Chart) -> Points:
 
 
 def check_exposure(photo: Photo, chart: Chart) -> None:
-    """Refuse a *photo* in which a patch of the *chart* is clipped. Raises `PhotoError`."""
+    """Raise `PhotoError` if a patch of the *chart* is clipped in *photo*."""
     for name, part in _patches(photo, chart):
         clipped = float(part.at_full_scale(_CLIPPED).mean())
         if clipped > _MOST_CLIPPED:
@@ -205,7 +205,7 @@ def check_exposure(photo: Photo, chart: Chart) -> None:
 
 
 def _patches(photo: Photo, chart: Chart) -> Iterator[tuple[str, Photo]]:
-    """The name of each patch, and the pixels that are read of it; raises as `chart_colours`."""
+    """Yield name and pixels of each patch; raises the errors of `chart_colours`."""
     half = chart.window // 2
     rows, columns = photo.shape
     for name, (row, column) in zip(chart.patches, np.rint(chart.centres).astype(int), strict=True):
@@ -219,9 +219,10 @@ def _patches(photo: Photo, chart: Chart) -> Iterator[tuple[str, Photo]]:
 
 
 def projective(source: Points, target: Points) -> Points:
-    """(3, 3): takes points *source* (k, 2) to *target* (k, 2); by least squares for more than 4.
+    """Fit a projective map (3, 3) from *source* (k, 2) to *target* (k, 2).
 
-    *source* has columns and rows of a grid, *target* rows and columns.
+    More than four points are fitted by least squares. *source* holds columns and rows of a grid,
+    *target* rows and columns.
     """
     equations = []
     for (x, y), (u, v) in zip(source, target, strict=True):
@@ -232,25 +233,25 @@ def projective(source: Points, target: Points) -> Points:
 
 
 def mapped(matrix: Points, points: Points) -> Points:
-    """*points* (k, 2) taken by a projective *matrix* (3, 3)."""
+    """Map *points* (k, 2) by a projective *matrix* (3, 3)."""
     places = matrix @ np.column_stack([points, np.ones(len(points))]).T
     return (places[:2] / places[2]).T
 
 
 _PIXELS = 2_000_000  # the library works on 1.4 megapixels
-_BRIGHT = 0.995  # quantile of a linear photo that is shown as white
-_NEAR = 0.3  # of the distance of patches, within which a square is one of them
+_BRIGHT = 0.995  # quantile of a linear photo that becomes white
+_NEAR = 0.3  # distance, in patch spacings, up to which a square belongs to a patch
 _ROUNDS = 3
-_LEAST = 0.5  # share of the patches whose squares have to be found
+_LEAST = 0.5  # share of the patches whose squares must be found
 _SETTINGS = {"digital-sg": "SETTINGS_SEGMENTATION_COLORCHECKER_SG"}
 _USUAL = "SETTINGS_SEGMENTATION_COLORCHECKER_CLASSIC"
 _PLUGINS = "QT_QPA_PLATFORM_PLUGIN_PATH"
 
 
 def find_chart(photo: PhotoLike, kind: str = "classic") -> Chart:
-    """The ColorChecker that *photo* shows.
+    """Find the ColorChecker in *photo*.
 
-    Look at its squares, or at the report of `calibrate`, before you trust it.
+    Check its squares, or the report of `calibrate`, before you trust the result.
 
     Raises
     ------
@@ -283,14 +284,13 @@ def find_chart(photo: PhotoLike, kind: str = "classic") -> Chart:
 
 
 def grids(outline: Points, squares: Points, kind: ChartKind) -> list[tuple[int, Corners]]:
-    """The grids of a *kind* of chart, lying or standing in an *outline* (4, 2), by its *squares*.
+    """Fit grids of a *kind* of chart to *squares* in an *outline* (4, 2), in both directions.
 
-    The colours show later which patch is in which corner.
+    Later, the colours show which patch is in which corner.
 
     Returns
     -------
-    Of each grid the number of squares that lie on its patches, and the middles of its corner
-    patches.
+    For each grid, the number of squares on its patches, and the centres of its corner patches.
     """
     return [_grid(np.roll(outline, turn, axis=0), squares, kind) for turn in (0, 1)]
 
@@ -312,14 +312,14 @@ def _grid(outline: Points, squares: Points, kind: ChartKind) -> tuple[int, Corne
 
 
 def _segmented(photo: Photo, kind: str) -> tuple[list[Points], Points]:
-    """The outlines (4, 2) of charts that the library sees, and the middles (k, 2) of squares."""
+    """Return outlines (4, 2) of charts found by the library, and the centres (k, 2) of squares."""
     library = _library()
     small = photo.reduced(_PIXELS)
     linear = small.rows(linear=True)
     white = np.quantile(linear, _BRIGHT) if photo.encoding == "linear" else 1.0
     image = linear_to_srgb((linear / max(float(white), 1e-6)).clip(0, 1))
     image = np.moveaxis(image, 0, -1).astype(np.float32)
-    # It would turn a standing photo, and give places in the turned one: here it never does.
+    # The library would rotate an upright photo and return rotated positions, so rotate it here.
     is_standing = image.shape[0] > image.shape[1]
     if is_standing:
         image = image.swapaxes(0, 1)
@@ -328,7 +328,7 @@ def _segmented(photo: Photo, kind: str) -> tuple[list[Points], Points]:
     scale = image.shape[1] / settings["working_width"] * photo.shape[0] / small.shape[0]
 
     def places(corners: Any) -> Points:
-        """Columns and rows of the library as rows and columns of the photo."""
+        """Convert columns and rows from the library to rows and columns of the photo."""
         points: Points = doubles(corners).reshape(-1, 2) * scale
         return points if is_standing else points[:, ::-1]
 
@@ -337,7 +337,7 @@ def _segmented(photo: Photo, kind: str) -> tuple[list[Points], Points]:
 
 
 def _library() -> Any:
-    """The library of the extra `charts`."""
+    """Import the library of the extra `charts`."""
     before = os.environ.get(_PLUGINS)
     try:
         import colour_checker_detection
@@ -347,7 +347,7 @@ def _library() -> Any:
             "Install it: pip install 'napari-mst[charts]', or give the four corners."
         ) from error
     finally:
-        # OpenCV points Qt to its own plugins, with which napari would not start.
+        # OpenCV redirects Qt to its plugins, which would keep napari from starting.
         if before is None:
             os.environ.pop(_PLUGINS, None)
         else:

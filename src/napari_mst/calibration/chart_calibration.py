@@ -1,11 +1,11 @@
 """Calibrates the colours of a photo by its ColorChecker: `calibrate`.
 
-For a linear photo the chart gives the white level, the white balance, and camera and light together
-(their response): the most probable mixture of the responses of 52 cameras under 15 lights, as
-principal components. Jiang et al., WACV 2013, doi:10.1109/WACV.2013.6475015, used principal
-components of the sensitivities alone. For an sRGB photo it gives a tone curve, the gains of the
-channels and a root-polynomial of the second degree, which do what its camera should have done:
-Finlayson, Mackiewicz and Hurlbert, IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
+For a linear photo, the chart gives the white level, the white balance, and the response of camera
+and light together: the most probable mixture of principal components of 52 cameras under 15 lights.
+Jiang et al., WACV 2013, doi:10.1109/WACV.2013.6475015, used principal components of the
+sensitivities alone. For an sRGB photo, the chart gives a tone curve, channel gains and a
+root-polynomial of the second degree, which correct the rendering of the camera: Finlayson,
+Mackiewicz and Hurlbert, IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
 
 Letters: n patches, H rows, W columns.
 """
@@ -29,39 +29,39 @@ from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 PatchColours = Doubles
 
-# Fitted to two photos of charts, leave-one-patch-out.
+# Fitted to two photos of charts, leaving out one patch at a time.
 _RIDGE = 0.3
 _DARK = 0.1
 _GAMMAS = (0.6, 1.9)
 _GAMMA_DOUBT = 0.3
-_NOISE = 0.02  # of a patch of a linear photo, as a share
+_NOISE = 0.02  # of a patch in a linear photo, as a share
 _ROUNDS = 12
 _SMALL = 1e-5
 _FLOOR = 0.01
 _MOST_LEFT = 0.4
-"""Largest error of left out patches of a chart: 0.18 on a real one, 0.46 on noise."""
+"""Largest accepted error of left-out patches: a real chart has 0.18, noise 0.46."""
 _WORSE = 0.01
-"""Share by which the colours of a photo that were right already may be further off afterwards."""
+"""Share by which the errors of a photo with correct colours may grow."""
 
-# Of agreement: any quarter of the patches may be covered. Tried on two photos, each with two rows
-# and columns of patches covered in 90 ways.
+# For the agreement of patches: any quarter of them may be covered. Tested on two photos, each with
+# two rows and columns of patches covered in 90 ways.
 _MOST = 0.75
 _STARTS = 10
-_FAR = 3.5  # times the error of the last one among `_MOST`
-_NEAR = 0.05  # weighted as in the fit: no patch is left out for less
+_FAR = 3.5  # times the largest error among the `_MOST` best patches
+_NEAR = 0.05  # weighted error below which no patch is left out
 
 
 @functools.cache
 def _true_colours(kind: str) -> PatchColours:
-    """(n, 3): the patches of a *kind* of chart in linear sRGB."""
+    """Return the patches (n, 3) of a *kind* of chart in linear sRGB."""
     return CHARTS[kind].reflectances @ srgb_response(GRID)
 
 
 @dataclass(frozen=True)
 class _Colours:
-    """The correction of an sRGB photo of a *kind* of chart; its text is part of a checksum.
+    """The correction of an sRGB photo by a *kind* of chart; its repr is part of a checksum.
 
-    It is a tone curve, gains of the channels, and a root-polynomial (6 x 3), all as numbers.
+    It consists of a tone curve, channel gains, and a root-polynomial (6 x 3).
     """
 
     kind: str
@@ -71,18 +71,18 @@ class _Colours:
 
     @property
     def true(self) -> PatchColours:
-        """(n, 3): the true colours."""
+        """True colours (n, 3) of the patches."""
         return _true_colours(self.kind)
 
     def __call__(self, colours: PatchColours) -> PatchColours:
-        """The colours (n, 3) as they should be."""
+        """Correct *colours* (n, 3)."""
         toned = np.maximum(colours, _SMALL) ** self.gamma * self.gains
         return _roots(toned) @ np.array(self.matrix)
 
 
 @dataclass(frozen=True)
 class _Response:
-    """The response of a camera under a light, as shares of components, and its *white* (3,)."""
+    """The response of a camera under a light, as *shares* of components, and its *white* (3,)."""
 
     kind: str
     shares: tuple[float, ...]
@@ -93,11 +93,11 @@ class _Response:
 
     @property
     def true(self) -> PatchColours:
-        """(n, 3): the colours that this camera sees of the patches."""
+        """Colours (n, 3) of the patches to this camera."""
         return _seen(np.array(self.shares), self.kind)
 
     def acquisition(self, full_scale: float) -> Acquisition:
-        """The acquisition of the photo for a `Reconstructor`."""
+        """Return the acquisition of the photo for a `Reconstructor`."""
         white = np.array(self.white)
         camera = chart_camera(self.shares)
         return Acquisition(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
@@ -105,19 +105,20 @@ class _Response:
 
 PatchCorrection = _Colours | _Response
 FitCorrection = Callable[[PatchColours, Mask, str], PatchCorrection]
-"""Fits a correction of a given kind to the colours of the patches in a mask."""
+"""Fits a correction to the colours of the patches in a mask, for a kind of chart."""
 
 
 def _errors(correction: PatchCorrection, colours: PatchColours) -> Doubles:
-    """(n,): how far *colours* of all patches are off after a *correction*, as a share."""
+    """Return the error (n,) of each patch after a *correction*, as a share."""
     off = np.abs(correction(colours) - correction.true).mean(axis=1)
     return off / correction.true.mean(axis=1)
 
 
 class PatchReport(NamedTuple):
-    """The error of the colour of a patch, as a share of its mean.
+    """The colour error of a patch, as a share of its mean.
 
-    *before* any calibration, *after* it, and *left_out*: after one that did not know the patch.
+    The errors are *before* and *after* calibration, and *left_out*: after a calibration without the
+    patch.
     """
 
     name: str
@@ -127,27 +128,27 @@ class PatchReport(NamedTuple):
 
     @property
     def hidden(self) -> float:
-        """The part of the error *left_out* that is not seen *after*: the two add up in squares."""
+        """The part of *left_out* that *after* does not show; the two add in quadrature."""
         return min(math.sqrt(max(self.left_out**2 - self.after**2, 0.0)), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The result of `calibrate`: correct a photo, reconstruct it, then `refine` its cube with this.
+    """The result of `calibrate`, used to correct a photo and then to `refine` its cube.
 
     Attributes
     ----------
     chart
-        The chart, its corners in the order that fits its colours.
+        The chart, with its corners in the order that fits the colours.
     acquisition
         Camera, light and white of a linear photo; None for an sRGB photo.
     patches
-        How far each patch is off.
+        Errors of all patches.
     unused
-        The index of a patch that the calibration leaves out, so that it can judge it; -1 for none.
+        Index of a patch that is left out to judge the calibration; -1 for none.
     contradicting
-        The indices of patches that the others contradict, because something covers or shades them:
-        they are left out of everything, also of `means`, and are no reference spectra of `refine`.
+        Indices of patches that contradict the others because they are covered or shaded. They are
+        left out of everything, including `means` and the reference spectra of `refine`.
 
     Notes
     -----
@@ -179,7 +180,7 @@ class Calibration:
 
     @property
     def means(self) -> PatchReport:
-        """The mean over all patches that the others do not contradict."""
+        """Mean errors over all patches that do not contradict the others."""
         numbers = np.array([patch[1:] for patch in self.patches])
         means = np.delete(numbers, self.contradicting, axis=0).mean(axis=0)
         return PatchReport("mean", *means.tolist())
@@ -191,16 +192,16 @@ class Calibration:
         return f"The other patches contradict {names}: left out." if names else ""
 
     def table(self) -> str:
-        """Patch by patch, in per cent: before, after, left out; tabs between the columns."""
+        """Return a tab-separated table of errors in per cent: before, after and left out."""
         lines = ["patch\tbefore\tafter\tleft out"]
         for name, *numbers in (*self.patches, self.means):
             lines.append("\t".join([name, *(f"{number:.1%}" for number in numbers)]))
         return "\n".join([*lines, self.doubt] if self.doubt else lines)
 
     def corrected(self, photo: PhotoLike) -> Photo:
-        """*photo*, of the same camera, light and settings, with the colours of the chart.
+        """Correct the colours of *photo*, taken with the same camera, light and settings.
 
-        A linear photo is unchanged: its `acquisition` holds the whole result.
+        A linear photo stays unchanged, since `acquisition` holds the whole result.
         """
         photo = as_photo(photo, "linear" if self.acquisition else None)
         if self.acquisition is not None:
@@ -213,23 +214,23 @@ class Calibration:
         return recoloured(photo, self.correction, note, sha256, "calibrated with a chart")
 
     def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of a corrected photo, from the sha256 of the photo itself."""
+        """Return the sha256 of a corrected photo, from the sha256 of the original."""
         if self.acquisition is not None:
             return photo_sha256
         return sha256_after(photo_sha256, repr(self.correction))
 
 
 def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
-    """Learn the meaning of the colours of *photo* from its *chart*.
+    """Calibrate the colours of *photo* by its *chart*.
 
-    The patch of index *unused* is left out of everything, so that it can judge the result. Patches
-    that contradict the others are left out too: up to a quarter may be covered.
+    The patch with the index *unused* is left out, so that it can judge the result. Patches that
+    contradict the others are left out too; up to a quarter may be covered.
 
     Raises
     ------
     PhotoError
-        If there is no such chart between the corners, it is clipped or not all on the photo, or the
-        colours would be further off than before.
+        If there is no such chart between the corners, if it is clipped or partly outside the photo,
+        or if the colours would get worse.
 
     Notes
     -----
@@ -253,8 +254,8 @@ def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
     seen = [np.maximum(chart_colours(photo, each), _SMALL) for each in arrangements]
     # Cyan lies outside sRGB: its red is below 0.
     logs = np.log(seen) - np.log(np.maximum(_true_colours(chart.kind), _FLOOR))
-    # The likeliest arrangement at any exposure and balance. Means and squares would let covered
-    # patches decide.
+    # The likeliest arrangement at any exposure and balance. Covered patches would dominate means
+    # and squares.
     off = np.abs(logs - np.median(logs, axis=1, keepdims=True))
     best = int(off.mean(axis=(1, 2)).argmin())
     check_exposure(photo, arrangements[best])
@@ -283,7 +284,7 @@ def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
 
 
 def _check(means: PatchReport, title: str) -> None:
-    """Refuse a calibration that did not find the chart or does harm. Raises `PhotoError`."""
+    """Raise `PhotoError` if the calibration missed the chart or makes colours worse."""
     off = max(means.after, means.left_out)
     if off > _MOST_LEFT:
         raise PhotoError(
@@ -298,9 +299,9 @@ def _check(means: PatchReport, title: str) -> None:
 
 
 def _agreeing(fit: FitCorrection, colours: PatchColours, allowed: Mask, kind: str) -> Mask:
-    """The patches among those *allowed* that agree about the colours with most of them.
+    """Return a mask of the *allowed* patches that agree with the majority.
 
-    Least trimmed squares, from all patches and from random halves of them: Rousseeuw and Van
+    Least trimmed squares, started from all patches and from random halves: Rousseeuw and Van
     Driessen, Data Min. Knowl. Discov. 12 (2006) 29, doi:10.1007/s10618-005-0024-4.
     """
     true = _true_colours(kind).mean(axis=1)
@@ -328,7 +329,7 @@ def _agreeing(fit: FitCorrection, colours: PatchColours, allowed: Mask, kind: st
 
 
 def _fit_colours(colours: PatchColours, used: Mask, kind: str) -> _Colours:
-    """The curve and the polynomial that take the *used* patches to their true colours."""
+    """Fit the curve and the polynomial that take the *used* patches to their true colours."""
     # Imported late, since the docks import this module and must open quickly.
     from scipy.optimize import minimize_scalar
 
@@ -342,14 +343,14 @@ def _fit_colours(colours: PatchColours, used: Mask, kind: str) -> _Colours:
 def _with_gamma(
     colours: PatchColours, used: Mask, kind: str, logarithm: float
 ) -> tuple[float, _Colours]:
-    """The doubt about the gamma of this *logarithm*, and the best correction with it."""
+    """Return the cost of a gamma with this *logarithm*, and the best correction with it."""
     gamma = float(np.exp(logarithm))
     true = _true_colours(kind)
     greys = np.array(CHARTS[kind].greys)
     greys = greys[used[greys]] if used[greys].any() else np.flatnonzero(used)
     toned = colours**gamma
     gains = np.exp((np.log(true[greys]) - np.log(toned[greys])).mean(axis=0))
-    # Shares of the patch, so that dark patches count; but not the noise of black.
+    # Relative errors, so that dark patches count, but limited against the noise of black.
     weights = 1 / (true[used].mean(axis=1, keepdims=True) + _DARK)
     terms = _roots(toned * gains)[used] * weights
     right = true[used] * weights
@@ -363,18 +364,18 @@ def _with_gamma(
 
 
 def _roots(colours: PatchColours) -> PatchColours:
-    """(n, 6): the terms of the second degree, which double where the exposure doubles."""
+    """Return the root-polynomial terms (n, 6) of the second degree, which scale with exposure."""
     red, green, blue = colours.T
     mixed = [np.sqrt(red * green), np.sqrt(green * blue), np.sqrt(red * blue)]
     return np.stack([red, green, blue, *mixed], axis=1)
 
 
 def _fit_response(colours: PatchColours, used: Mask, kind: str) -> _Response:
-    """The most probable response and the white that explain the *used* patches."""
+    """Fit the most probable response and white that explain the *used* patches."""
     patches = CHARTS[kind].reflectances[used]
     shown = colours[used]
     shares = np.zeros_like(chart_responses().spread)
-    # White and response are found in turn: each is linear in the patches given the other.
+    # White and response are fitted alternately, since either is linear given the other.
     for _ in range(_ROUNDS):
         seen = _seen(shares, kind)[used]
         weights = 1 / (seen + _NOISE)
@@ -385,7 +386,7 @@ def _fit_response(colours: PatchColours, used: Mask, kind: str) -> _Response:
 
 
 def _mean_camera(colours: PatchColours, kind: str) -> _Response:
-    """A mean camera, and the exposure that the brightest grey shows."""
+    """Return the mean camera, with the exposure of the brightest grey."""
     mean = np.zeros_like(chart_responses().spread)
     brightest = CHARTS[kind].greys[0]
     white = colours[brightest] / _seen(mean, kind)[brightest]
@@ -393,12 +394,12 @@ def _mean_camera(colours: PatchColours, kind: str) -> _Response:
 
 
 def _seen(shares: Doubles, kind: str) -> PatchColours:
-    """(n, 3): the patches as a camera sees them whose response has these *shares*."""
+    """Return the colours (n, 3) of the patches to a camera whose response has these *shares*."""
     return CHARTS[kind].reflectances @ chart_responses().response(shares).T
 
 
 def _shares(patches: Doubles, shown: PatchColours, weights: PatchColours) -> Doubles:
-    """The most probable shares of the components, their spread among cameras being normal."""
+    """Return the most probable shares of the components, normally distributed among cameras."""
     data = chart_responses()
     terms = np.einsum("pb,kcb->cpk", patches, data.components) * weights.T[..., None]
     missing = (shown - patches @ data.mean.T).T * weights.T

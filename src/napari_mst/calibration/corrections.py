@@ -1,11 +1,10 @@
-"""Corrections of a photo: its white balance, its colours, and its flat field.
+"""Corrections of a photo: white balance, colours, and flat field.
 
-A flat field is how spectral cameras are calibrated: at each pixel of a channel, reflectance is
+Spectral cameras are calibrated by a flat field: at each pixel of a channel, reflectance is
 
     (photo - dark) / (white - dark)
 
-so that vignetting, uneven light and the white balance are gone. Letters: H rows, W columns, n
-pixels.
+which removes vignetting, uneven light and the white balance. Letters: H rows, W columns, n pixels.
 """
 
 import hashlib
@@ -20,24 +19,24 @@ from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.cameras import BALANCED, Acquisition
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
-_DARKEST = 0.01  # share of the brightest white below which a pixel of the white frame says nothing
-_LEAST_LIGHT = 0.01  # of full scale: less than any useful exposure
+_DARKEST = 0.01  # share of the brightest white below which a pixel of the frame is unusable
+_LEAST_LIGHT = 0.01  # of full scale, less than any useful exposure
 _CLIPPED = 0.98
 _MOST_CLIPPED = 0.001
 
 
 @dataclass(frozen=True, eq=False)
 class FlatField:
-    """A photo of a *white* surface that fills the frame, and perhaps one of darkness.
+    """A photo of a *white* surface that fills the frame, and optionally a *dark* frame.
 
-    Both are linear, and taken like the photos: the same camera, lens, aperture and light; *dark*
-    with the same exposure and the lens covered. Files and arrays are taken as linear.
+    Both are linear and taken like the photos: with the same camera, lens, aperture and light; the
+    dark frame with the same exposure and the lens covered. Files and arrays are taken as linear.
 
     Raises
     ------
     PhotoError
-        If one of them is not linear, they differ in size, or the white frame is clipped or hardly
-        brighter than the dark one: then they may have changed places.
+        If a frame is not linear, if the frames differ in size, or if the white frame is clipped or
+        hardly brighter than the dark one, in which case they may be swapped.
 
     Notes
     -----
@@ -78,22 +77,22 @@ class FlatField:
 
     @property
     def frames(self) -> tuple[Photo, ...]:
-        """The white frame, and the dark one if there is any."""
+        """The white frame, and the dark frame if there is one."""
         return (self.white,) if self.dark is None else (self.white, self.dark)
 
     def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of a corrected photo, from the sha256 of the photo itself."""
+        """Return the sha256 of a corrected photo, from the sha256 of the original."""
         return sha256_after(photo_sha256, " ".join(frame.sha256 for frame in self.frames))
 
     def corrected(self, photo: PhotoLike) -> Photo:
-        """*photo* as shares of the white frame: float32, linear, and balanced.
+        """Divide *photo* by the white frame: float32, linear, and balanced.
 
-        Pixels where the white frame is dark are left out, as NaN would be.
+        Pixels where the white frame is dark become invalid.
 
         Raises
         ------
         PhotoError
-            If the photo is not linear, or has another size than the frames.
+            If the photo is not linear, or differs in size from the frames.
         """
         photo = as_photo(photo, "linear")
         self.check(photo)
@@ -117,7 +116,7 @@ class FlatField:
         )
 
     def check(self, photo: PhotoLike) -> None:
-        """Refuse a *photo* that is not linear, or has another size. Raises `PhotoError`."""
+        """Raise `PhotoError` if *photo* is not linear, or differs in size."""
         photo = as_photo(photo, "linear")
         if photo.encoding != "linear":
             raise PhotoError(
@@ -132,7 +131,7 @@ class FlatField:
             )
 
     def _check_light(self, white: Singles) -> None:
-        """Refuse a white frame of these mean values (3,) if a channel has no light."""
+        """Raise `PhotoError` if a channel of the white frame, of mean values (3,), has no light."""
         if self.dark is not None:
             white = white - self.dark.rows(linear=True).mean(axis=(1, 2))
         if white.min() < _LEAST_LIGHT:
@@ -156,7 +155,7 @@ class FlatField:
 
 
 Recolour = Callable[[Doubles], Doubles]
-"""Takes linear colours (n, 3) to others."""
+"""Changes linear colours (n, 3)."""
 
 _ROWS = 64
 
@@ -164,9 +163,9 @@ _ROWS = 64
 def recoloured(
     photo: Photo, recolour: Recolour, note: str, sha256: str, exact_by: str = ""
 ) -> Photo:
-    """*photo* in float32 sRGB, 0-1, with the colours that *recolour* gives, and one more *note*.
+    """Return *photo* in float32 sRGB, 0-1, changed by *recolour*, with one more *note*.
 
-    They are exact by a chart or by greys, *exact_by* says, if they are.
+    *exact_by* names the chart or greys that make its colours exact, if any.
     """
     pixels = np.empty((3, *photo.shape), dtype=np.float32)
     for top in range(0, photo.shape[0], _ROWS):
@@ -189,7 +188,7 @@ def recoloured(
 
 
 def check_srgb(photo: Photo, what: str) -> None:
-    """Refuse a *photo* that is not in sRGB, whose *what* cannot be corrected: `PhotoError`."""
+    """Raise `PhotoError` if *photo* is not in sRGB, so that its *what* cannot be corrected."""
     if photo.encoding != "srgb":
         raise PhotoError(
             f"Expected an sRGB photo to correct its {what}, got linear values. "
@@ -198,19 +197,19 @@ def check_srgb(photo: Photo, what: str) -> None:
 
 
 def sha256_after(photo_sha256: str, what: str) -> str:
-    """The sha256 of a photo after *what* was done to it, from the sha256 of the photo itself."""
+    """Return the sha256 of a photo after the step *what*, from the sha256 of the original."""
     return hashlib.sha256(f"{photo_sha256} {what}".encode()).hexdigest()
 
 
 def balancing_gains(photo: Photo, acquisition: Acquisition) -> Doubles:
-    """(3,): factors of the channels of *photo* that balance it as *acquisition* says.
+    """White-balance gains (3,) of *photo* for *acquisition*.
 
-    "As stored" means the balance in the file of a RAW photo, and no balancing of any other photo.
+    "As stored" means the balance in the file for RAW photos, and gains of 1 for other photos.
 
     Raises
     ------
     PhotoError
-        If a RAW photo shall be balanced as stored, and its file does not state the balance.
+        If a RAW photo should be balanced as stored, but its file does not state the balance.
     """
     if photo.shot is None or acquisition.balance != BALANCED:
         return acquisition.gains

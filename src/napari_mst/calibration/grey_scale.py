@@ -1,16 +1,16 @@
 """Balance, exposure and tone curve of an sRGB photo, from grey patches of known reflectance.
 
-Cameras bend light by a curve that nobody publishes. Here it is the curve of film, which compresses
-highlights and deepens shadows: in logarithms, of encoded light y and reflectance r,
+Cameras apply tone curves that nobody publishes. This module assumes the curve of film, which
+compresses highlights and deepens shadows. For encoded light y and reflectance r,
 
     log r = a + (log y - log(1 + s (1 - y))) / n
 
-One grey patch gives the exposure a; n and s then have the values of a usual camera. Each further
-patch refines the curve: the most probable a, n and s, and most of the residual, rising from patch
-to patch. The spread of n and s comes from `lab/ordinary_photos.py`; two photos of charts by real
-cameras judged it.
+One grey patch determines the exposure a; n and s then take typical values. Each further patch
+refines the curve: the most probable a, n and s, plus most of the residual, as a monotonic curve
+through the patches. The spread of n and s comes from `lab/ordinary_photos.py`, and was tested on
+two chart photos from real cameras.
 
-`mstpp-photo` finds the curve of a photo itself. There the greys are reference spectra of its cube:
+`mstpp-photo` estimates the tone curve itself. Greys then serve as reference spectra of its cube:
 see `references.refining.refine`.
 
 Letters: n pixels or patches.
@@ -30,7 +30,7 @@ from napari_mst.calibration.white_patch import FROM_START, GreyPatch, angle_betw
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 BRIGHT = 0.8
-"""Share of full scale above which a patch is a poor anchor: curves are flat there."""
+"""Share of full scale above which a patch is a poor anchor, since curves are flat there."""
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)
 """Shares of linear red, green and blue in luminance (IEC 61966-2-1)."""
@@ -39,8 +39,8 @@ _NAMES = ("one grey patch", "{} grey patches")
 _POWER = (0.2, 0.2)  # mean and standard deviation of log n
 _SHOULDER = (-0.5, 1.2)  # of log s
 _NOISE = 0.04  # of the logarithm of a patch
-_KEPT = 0.8  # share of what the curve leaves over that is corrected as well
-_USABLE = (0.003, 0.965)  # linear light between which a patch shows the curve
+_KEPT = 0.8  # share of the residual of the curve that is corrected as well
+_USABLE = (0.003, 0.965)  # range of linear light in which a patch shows the curve
 _GRID = np.linspace(np.log(1e-4), 0, 1024)
 
 
@@ -51,13 +51,13 @@ class GreyScale:
     Attributes
     ----------
     gains
-        Red, green and blue of grey in linear sRGB, relative to their mean in logarithms.
+        Red, green and blue of grey in linear sRGB, relative to their geometric mean.
     light, reflectances
-        The linear light of each patch, and its reflectance; darkest first.
+        Linear light and reflectance of each patch; darkest first.
     patches
         The patches that are neither clipped nor black.
     warnings
-        A sentence for everything that makes a patch doubtful. It is believed nevertheless.
+        A sentence for each doubt about a patch; doubtful patches are used nevertheless.
 
     Notes
     -----
@@ -86,7 +86,7 @@ class GreyScale:
     warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The patches, and how much brighter mid grey is than it should be."""
+        """Describe the patches, and the error of mid grey in stops."""
         count = len(self.light)
         name = _NAMES[count > 1].format(count)
         shown = np.exp(np.interp(np.log(0.2), self._reflectance, _GRID))
@@ -96,7 +96,7 @@ class GreyScale:
         )
 
     def corrected(self, photo: PhotoLike) -> Photo:
-        """*photo*, of the same camera and exposure in the same light, as if rendered exactly.
+        """Return *photo*, of the same camera, exposure and light, as if rendered exactly.
 
         Raises
         ------
@@ -110,48 +110,47 @@ class GreyScale:
         return recoloured(photo, self._undone, note, sha256, "corrected by greys")
 
     def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of a corrected photo, from the sha256 of the photo itself."""
+        """Return the sha256 of a corrected photo, from the sha256 of the original."""
         numbers = f"{self.gains} {self.light} {self.reflectances}"
         return sha256_after(photo_sha256, f"greys {numbers}")
 
     @cached_property
     def _reflectance(self) -> Doubles:
-        """Logarithms of the reflectance at the logarithms of light of `_GRID`; they rise."""
+        """Log reflectance at the log light of `_GRID`, ascending."""
         light, target = np.array(self.light), np.log(self.reflectances)
         curve = _fitted_curve(light, target)
         left_over = target - curve(light)
         smooth = np.interp(_GRID, np.log(light), left_over) * _KEPT if len(light) > 2 else 0.0
         if len(light) == 1:
-            smooth = left_over[0]  # one patch is met exactly
+            smooth = left_over[0]  # a single patch is matched exactly
         return np.maximum.accumulate(curve(np.exp(_GRID)) + smooth)
 
     def _undone(self, colours: Doubles) -> Doubles:
-        """Linear *colours* (n, 3) as they would have been rendered."""
+        """Return linear *colours* (n, 3) as an exact rendering would show them."""
         balanced = np.maximum(colours / np.array(self.gains), np.exp(_GRID[0]))
         luminance = balanced @ np.array(LUMINANCE)
         channels = self._straight(balanced)
-        # Some cameras bend each channel, some the luminance, most something in between.
+        # Some cameras apply the curve to each channel, some to luminance, most in between.
         kept_hue = balanced * (self._straight(luminance) / luminance)[:, None]
         return np.asarray(np.sqrt(channels * kept_hue))
 
     def _straight(self, light: Doubles) -> Doubles:
-        """The reflectance of surfaces that look so bright."""
+        """Return the reflectance of surfaces of this *light*."""
         logs = np.log(light)
-        # Beyond the grid, where a gain is below 1, the curve goes on as a straight line.
+        # Beyond the grid, where a gain is below 1, the curve continues as a straight line.
         return np.asarray(np.exp(np.interp(logs, _GRID, self._reflectance) + logs.clip(0)))
 
 
 def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale:
-    """Learn balance, exposure and tone curve of an sRGB *photo* from grey *patches* in it.
+    """Determine balance, exposure and tone curve of an sRGB *photo* from grey *patches* in it.
 
     One grey card is enough for the exposure. A scale of three to six greys, from black to white,
-    also gives the curve. Patches that the user names are believed; `GreyScale.warnings` says what
-    looks odd.
+    also gives the curve. All named patches are used; `GreyScale.warnings` reports doubtful ones.
 
     Raises
     ------
     PhotoError
-        If the photo is not in sRGB, there is no patch, or one lies outside or is black.
+        If the photo is not in sRGB, if there is no patch, or if a patch lies outside or is black.
 
     Notes
     -----
@@ -189,7 +188,7 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
     gains = np.exp((logs - mean[:, None]).mean(axis=0))
     warnings += _doubts(values, mean)
     red, green, blue = gains.tolist()
-    # A brighter patch that is no brighter in the photo adds nothing to the curve.
+    # A patch of higher reflectance that is no brighter in the photo adds nothing to the curve.
     rising = np.flatnonzero(np.diff(np.maximum.accumulate(mean), prepend=-np.inf) > 0)
     light = tuple(np.exp(mean[rising]).tolist())
     scale = tuple(reflectances[rising].tolist())
@@ -197,7 +196,7 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
 
 
 def _doubts(values: Doubles, mean: Doubles) -> list[str]:
-    """Sentences about patches that are not grey, too bright, or in the wrong order."""
+    """Return sentences about patches that are coloured, too bright, or in the wrong order."""
     doubts = []
     off = float(angle_between(values, np.ones(3)).max())
     if off > FROM_START:
@@ -213,7 +212,7 @@ def _doubts(values: Doubles, mean: Doubles) -> list[str]:
 
 
 def _fitted_curve(light: Doubles, target: Doubles) -> "_Curve":
-    """The most probable curve through the *light* (n,) of patches of these log reflectances."""
+    """Fit the most probable curve to the *light* (n,) of patches with log reflectances *target*."""
     from scipy.optimize import least_squares
 
     def residuals(numbers: Doubles) -> Doubles:
@@ -228,7 +227,7 @@ def _fitted_curve(light: Doubles, target: Doubles) -> "_Curve":
 
 @dataclass(frozen=True)
 class _Curve:
-    """The logarithm of reflectance by light, as in the docstring of the module."""
+    """Log reflectance as a function of light; see the module docstring."""
 
     exposure: float
     log_power: float

@@ -1,4 +1,4 @@
-"""White and light of a linear photo, from a grey patch that it shows.
+"""White level, white balance and light of a linear photo, from a grey patch in it.
 
 Letters: H rows, W columns, L lights.
 """
@@ -27,24 +27,24 @@ PatchPlace = tuple[int, int] | Rectangle
 """Row and column of a pixel; or first row, one past the last, first column, one past the last."""
 
 GREY_CARD = 0.2
-"""Reflectance of a grey card: makers print them at 0.18 to 0.2."""
+"""Reflectance of a grey card; makers print them at 0.18 to 0.2."""
 
 OFF_DAYLIGHT = "The photo seems to have a white"
-"""Begins the note of a run on an sRGB photo whose white is far from D65."""
+"""Beginning of the note on an sRGB photo whose white is far from D65."""
 
 _WINDOW = 0.01  # side of the square around a pixel, as a share of the photo's longer side
 _SIDES = (3, 31)
-_MIDDLE = (0.45, 0.55)  # the part of a white frame, of its sides, that shows the light
-_CLIPPED = 0.98  # share of full scale from which on a value may be cut off
+_MIDDLE = (0.45, 0.55)  # middle part of a white frame, as shares of its sides
+_CLIPPED = 0.98  # share of full scale from which on a value may be clipped
 _MOST_CLIPPED = 0.02
 _DARKEST = 0.002
 _MOST_UNEVEN = 0.35  # spread of half of the values, as a share of their median
-# Degrees between colours of the sensor, measured on a ColorChecker under D65, A and F11 with three
-# cameras: its greys lie within 1.8 of a light, and mixed lights within 3; most colours lie further
-# off. Orange and sky blue lie beside a light too, 20 from the white of the camera.
+# Degrees between sensor colours, measured on a ColorChecker under D65, A and F11 with three
+# cameras: its greys lie within 1.8 of a light, and mixed lights within 3. Most colours lie further
+# off, but orange and sky blue are close to lights, too, 20 degrees from the white of the camera.
 _FROM_LIGHTS = 4.0
 FROM_START = 18.0
-_ALIKE = 1.0  # degrees within which the more usual light is taken: D65 and F7 are 0.5 apart
+_ALIKE = 1.0  # degrees within which the more usual light wins; D65 and F7 are 0.5 apart
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class GreyPatch:
     Attributes
     ----------
     place
-        A pixel of it (a square of 1 % of the photo's longer side is taken), or a rectangle.
+        A pixel, around which a square of 1 % of the photo's longer side is used, or a rectangle.
     reflectance
         Share of light that the patch reflects at all wavelengths; by default that of a grey card.
 
@@ -89,27 +89,27 @@ def acquisition_from_patch(
     illuminant: str = "",
     start: str = BALANCED,
 ) -> Acquisition:
-    """Camera, light, white level and white balance of *photo*, from a grey patch in it.
+    """Determine camera, light, white level and balance of *photo* from a grey patch in it.
 
     Parameters
     ----------
     photo
-        A linear photo: RAW, or values that are known to be linear.
+        A linear photo: RAW, or values known to be linear.
     camera
-        A name or a file, see `Acquisition`; by default the one that a RAW file names.
+        A name or a file, see `Acquisition`; by default the camera named in a RAW file.
     illuminant
-        By default the usual light whose white is nearest to the patch. It has to be named for
-        values that were balanced already.
+        By default the usual light whose white is nearest to the patch. It must be named if the
+        values were balanced already.
     start
-        `BALANCED`: the white that the file stores is about right, and a patch far from it is no
-        grey. `OF_SENSOR`: the values are those of the sensor, under any light.
+        `BALANCED`: the white stored in the file is about right, so a patch far from it is not grey.
+        `OF_SENSOR`: the values are those of the sensor, under any light.
 
     Raises
     ------
     PhotoError
         If the photo is not linear, or the patch is clipped, dark, uneven, outside, or not grey.
     CameraError
-        If camera or illuminant are unknown, or are neither named nor found.
+        If camera or illuminant is unknown, or neither named nor found.
 
     Notes
     -----
@@ -151,13 +151,12 @@ def acquisition_from_patch(
 
 
 def _light_of(photo: Photo, values: Doubles, camera: str, start: str) -> str:
-    """The light that a patch with the *values* (3,) implies; "" where the photo is balanced.
+    """Return the light implied by a patch with *values* (3,); "" if the photo is balanced.
 
-    Raises `PhotoError` if the patch is far from the white that the camera itself found, so not
-    grey.
+    Raises `PhotoError` if the patch is not grey, being far from the white that the camera found.
     """
     shot = photo.shot
-    # Only values that were not balanced show the light by their white.
+    # Only unbalanced values reveal the light by their white.
     if not (start == OF_SENSOR if shot is None else not shot.is_flat):
         _check_grey(angle_between(values, np.ones(3)), FROM_START, "the photo's own white")
         return ""
@@ -171,7 +170,7 @@ def _light_of(photo: Photo, values: Doubles, camera: str, start: str) -> str:
 def acquisition_from_frame(
     frame: Photo, reflectance: float = 1.0, camera: str = "", illuminant: str = ""
 ) -> Acquisition:
-    """Camera and light of photos that are divided by a white *frame*, whose middle shows the light.
+    """Determine camera and light of photos divided by a white *frame*, from its middle.
 
     White is then at 1, and balanced.
 
@@ -185,21 +184,21 @@ def acquisition_from_frame(
     top, bottom, left, right = edges
     middle = (top, max(bottom, top + 1), left, max(right, left + 1))
     patch = GreyPatch(middle, reflectance)
-    # A frame shows nothing else, so the white that the camera found in it says nothing.
+    # A frame shows only white, so the white that the camera found in it is meaningless.
     seen = acquisition_from_patch(frame, patch, camera, illuminant, OF_SENSOR)
     return Acquisition(seen.camera, seen.illuminant, 1 / reflectance)
 
 
 def patch_values(photo: Photo, place: PatchPlace, doubts: list[str] | None = None) -> Doubles:
-    """(3,): the median of a patch, in linear shares of full scale.
+    """Return the median (3,) of a patch, in linear shares of full scale.
 
-    A patch that is clipped, dark or uneven is refused, or, with a list of *doubts*, believed: the
-    list then gets the reason.
+    A patch that is clipped, dark or uneven is refused. With a list of *doubts* it is used, and the
+    reason is added to the list.
 
     Raises
     ------
     PhotoError
-        If the patch is clipped, dark, uneven or outside of the photo.
+        If the patch is clipped, dark, uneven or outside the photo.
     """
     part = photo.cropped(rectangle_of(photo.shape, place))
     values = part.light().reshape(3, -1).astype(np.float64)
@@ -217,7 +216,7 @@ def patch_values(photo: Photo, place: PatchPlace, doubts: list[str] | None = Non
 
 
 def rectangle_of(shape: tuple[int, int], place: PatchPlace) -> Rectangle:
-    """The pixels of a patch in a photo of *shape* (H, W). Raises `PhotoError` if it is outside."""
+    """Return the pixels of a patch in a photo of *shape* (H, W); `PhotoError` if it is outside."""
     if len(place) == 4:
         return place
     row, column = place
@@ -227,7 +226,7 @@ def rectangle_of(shape: tuple[int, int], place: PatchPlace) -> Rectangle:
 
 
 def _check_values(values: Doubles, is_clipped: Mask) -> None:
-    """Refuse a patch (3, n) that shows no colour; *is_clipped* (n,) marks clipped pixels."""
+    """Raise `PhotoError` for an unusable patch (3, n); *is_clipped* (n,) marks clipped pixels."""
     clipped = float(is_clipped.mean()) if values.size else 0.0
     if clipped > _MOST_CLIPPED:
         raise PhotoError(
@@ -251,11 +250,11 @@ def _check_values(values: Doubles, is_clipped: Mask) -> None:
 
 
 def _nearest_light(values: Doubles, camera: str) -> str:
-    """The usual light whose white gives about *values* with this camera.
+    """Return the usual light whose white is closest to *values* of this camera.
 
-    Among lights that are nearly as near, the first in the list wins, being more usual.
+    Among lights that are almost equally close, the first in the list wins, being the most usual.
     """
-    # With all lamps of the CIE the spectra are no better, and more colours pass for grey.
+    # All lamps of the CIE would not improve spectra, and would let more colours pass for grey.
     lights = [name for name in load_illuminants() if name not in stored("lamps31.npz")]
     whites = np.stack([sensor_white(camera, light) for light in lights])
     # Angles of balanced colours, so that a weak channel counts as much as the others.
@@ -274,6 +273,6 @@ def _check_grey(off: float, most: float, what: str) -> None:
 
 
 def angle_between(first: Doubles, second: Doubles) -> Any:
-    """Degrees between *first* (..., 3) and *second* (3,)."""
+    """Return the angle in degrees between *first* (..., 3) and *second* (3,)."""
     cosine = first @ second / (np.linalg.norm(first, axis=-1) * np.linalg.norm(second))
     return np.rad2deg(np.arccos(np.clip(cosine, -1, 1)))

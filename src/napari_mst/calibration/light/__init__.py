@@ -1,4 +1,4 @@
-"""The light that a photo was taken in: estimated from it, or measured on a grey surface in it.
+"""The light of a photo, estimated from the photo or measured on a grey surface in it.
 
 Notes
 -----

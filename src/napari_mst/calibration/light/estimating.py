@@ -1,6 +1,6 @@
-"""The light of a photo: which lights it may have been taken in, and how likely each is.
+"""Estimates the light of a photo: the candidate lights, and their probabilities.
 
-The attention of the vision transformer over the patches of the photo comes with the estimate.
+The estimate includes the attention of the vision transformer over the patches of the photo.
 Letters: S cells on a side of the picture, K known lights; L blocks, h heads, T tokens (the class
 token first), G patches on a side.
 """
@@ -47,40 +47,40 @@ MODEL = "light-vit"
 CANDIDATES = 3
 
 NEAR = 2.0
-"""Angle in degrees between two whites up to which one candidate stands for both."""
+"""Angle in degrees between two whites up to which one candidate represents both."""
 
 FAR = 10.0
-"""Least angle in degrees between the white of an sRGB photo and D65 that deserves a note.
+"""Smallest angle in degrees between the white of an sRGB photo and D65 that deserves a note.
 
 Twice the uncertainty of the estimate (`LightEstimate.spread`) is added, since cameras balance most
-photos well. Of 108 photos of real scenes in nine lights, 58 were estimated to be that far, none of
-the 12 in D65; to correct them more than halved the error (`lab/benchmarks/white_balance.py`).
+photos well. Of 108 photos of real scenes in nine lights, 58 exceeded this angle, but none of the 12
+in D65; correcting them more than halved the error (`lab/benchmarks/white_balance.py`).
 """
 
-_SCATTER = 5.0  # degrees by which shades of grey is usually off
+_SCATTER = 5.0  # typical error of shades of grey, in degrees
 _LEAST_SHARE = 0.01  # of a light in the name of a mixture
-_OFF = 0.02  # logarithm by which the colour of a known reflectance is off
-_FULL = 4  # of them count fully: more are off alike
-_HELD = 3.0  # how much a mixture is held to the probabilities of lights
-_WHOLE = 1e3  # the same to a sum of 1
+_OFF = 0.02  # typical log error in the colour of a known reflectance
+_FULL = 4  # known reflectances with independent errors; more have common errors
+_HELD = 3.0  # weight that keeps a mixture close to the probabilities of lights
+_WHOLE = 1e3  # weight that keeps the sum of a mixture at 1
 _TINY = 1e-12
 
 
 class LightCandidate(NamedTuple):
-    """A light that a photo may have been taken in, and those whose white is the same.
+    """A candidate for the light of a photo, including lights with the same white.
 
     Attributes
     ----------
     name
-        The most likely one of them, as an `Acquisition` takes it.
+        The most likely of these lights, named as for `Acquisition`.
     family
         The most likely kind of light: "Planck", "daylight", "fluorescent" or "LED".
     probability
-        Of all of them together, 0-1.
+        Joint probability of these lights, 0-1.
     power
         Their mean relative spectral power (31,) at 400, 410, ..., 700 nm.
     white
-        (3,): the values of the sensor for a white surface, green being 1.
+        (3,) sensor values of a white surface, with green 1.
     """
 
     name: str
@@ -92,20 +92,20 @@ class LightCandidate(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LightEstimate(Brief):
-    """The light of a photo, as a network estimates it.
+    """The light of a photo, as estimated by a network.
 
     Attributes
     ----------
     camera
         The camera that took the photo.
     candidates
-        The most likely lights, the likeliest first: three, or fewer if these are certain.
+        The most likely lights, most likely first: three, or fewer if these are certain.
     illuminant
-        The likeliest light on the whole, a mixture, by a name that `Acquisition` takes.
+        The best overall estimate, a mixture, named as for `Acquisition`.
     spread
-        Angle in degrees between the whites of the light and of the candidates, on average.
+        Mean angle in degrees between the whites of the illuminant and of the candidates.
     attention
-        (L, h, T, T): the rows are queries, and sum to 1; the first token is the class token.
+        (L, h, T, T); rows are queries and sum to 1; the first token is the class token.
 
     Notes
     -----
@@ -134,9 +134,9 @@ class LightEstimate(Brief):
 
     @property
     def attention_map(self) -> Doubles:
-        """(G, G): the patches that the answer came from, through all blocks; see `rollout`.
+        """(G, G) contribution of each patch to the answer, through all blocks; see `rollout`.
 
-        The map and the share of the class token, which belongs to no patch, sum to 1.
+        Together with the share of the class token, which belongs to no patch, the map sums to 1.
         """
         import torch
 
@@ -153,7 +153,7 @@ class LightEstimate(Brief):
 
     @property
     def white(self) -> Doubles:
-        """(3,): the values of the sensor for a white surface, green being 1."""
+        """(3,) sensor values of a white surface, with green 1."""
         return sensor_white(self.camera, self.illuminant)
 
     @property
@@ -163,41 +163,42 @@ class LightEstimate(Brief):
 
     @property
     def is_far(self) -> bool:
-        """True if the light is so far from D65 that an sRGB photo is better corrected for it."""
-        # Twice its spread off, the light is hardly near by chance.
+        """True if the light is so far from D65 that an sRGB photo should be corrected for it."""
+        # An estimate hardly ever errs by more than twice its spread.
         return self.off_daylight >= FAR + 2 * self.spread
 
     def __str__(self) -> str:
-        """The candidates and their probabilities, in one line."""
+        """List the candidates and their probabilities in one line."""
         return ", ".join(f"{each.name} {each.probability:.0%}" for each in self.candidates)
 
 
 def estimate_light(
     photo: PhotoLike, camera: str, references: Mapping[Any, Spectrum | float] | None = None
 ) -> LightEstimate:
-    """The light that *photo* was taken in by this *camera*.
+    """Estimate the light in which *camera* took *photo*.
 
-    Where reflectances are known, the lights count that give their colours, and mixtures of them.
+    Known reflectances narrow the estimate to lights, and mixtures of lights, that explain their
+    colours.
 
     Parameters
     ----------
     photo
-        Linear values of the sensor, before any white balance; or, with the camera "sRGB", a photo
-        in sRGB: then the light is what its white balance has left.
+        Linear sensor values without white balance; or, with the camera "sRGB", an sRGB photo, for
+        which the light is what the white balance has left uncorrected.
     camera
-        As `Acquisition` takes it.
+        Camera as for `Acquisition`.
     references
-        Places in the photo, as of a `GreyPatch`, and their reflectances: a `Spectrum`, or a share
-        for a grey. Brightness does not matter.
+        Known reflectances by place in the photo, as for a `GreyPatch`: a `Spectrum`, or a share for
+        a grey. Brightness does not matter.
 
     Raises
     ------
     PhotoError
-        If the photo has not three channels, is sRGB-encoded although the camera is another, or
-        shows nothing but black and clipped pixels; if a known place is clipped, dark, uneven or
-        outside, or its spectrum ends within 420 to 680 nm.
+        If the photo does not have three channels, if it is sRGB-encoded but the camera is not sRGB,
+        or if it has only black and clipped pixels; if a known place is clipped, dark, uneven or
+        outside; or if a spectrum does not cover 420-680 nm.
     CameraError
-        If there is no such camera.
+        If the camera is unknown.
 
     Notes
     -----
@@ -231,14 +232,14 @@ def estimate_light(
     weights = np.array([each.probability for each in candidates])
     angles = angle_between(np.stack([each.white for each in candidates]), white)
     spread = float(angles @ weights / weights.sum())
-    # In double precision the rows sum to 1 to the last digits.
+    # In double precision, rows sum to 1 to the last digits.
     maps = np.stack([block[0] for block in encoding.attentions]).astype(np.float64)
     attention = maps / maps.sum(-1, keepdims=True)
     return LightEstimate(camera, candidates, illuminant, spread, attention)
 
 
 def reflectance_of(references: Spectrum | float) -> Doubles:
-    """The reflectance (31,) of a reference. Raises `PhotoError` for less than 420-680 nm."""
+    """Return the reflectance (31,) of a reference; `PhotoError` if 420-680 nm are not covered."""
     if not isinstance(references, Spectrum):
         return np.full(len(GRID), float(references))
     is_known = np.isfinite(references.values)
@@ -255,7 +256,7 @@ def reflectance_of(references: Spectrum | float) -> Doubles:
 def _likely(
     sample: Sample, camera: str, reflectances: Doubles, values: Doubles
 ) -> tuple[EncodedPhotos, Doubles, Doubles]:
-    """The encoding of *sample*, the probabilities of known lights, and their shares of its light.
+    """Return the encoding of *sample*, the probabilities of known lights, and their mixture.
 
     *values* (n, 3) are sensor values of known *reflectances* (n, 31).
     """
@@ -271,9 +272,9 @@ def _likely(
 
 
 def warning_of(photo: Photo) -> str:
-    """A sentence if the light of an sRGB photo seems to be far from D65; "" if it does not.
+    """Return a warning if the light of an sRGB photo seems to be far from D65, else "".
 
-    Models for sRGB photos take D65 for granted. Linear and corrected photos never get the warning.
+    Models for sRGB photos assume D65. Linear and corrected photos never get the warning.
     """
     if photo.encoding != "srgb" or photo.is_corrected or len(photo.pixels) != 3:
         return ""
@@ -307,13 +308,13 @@ def _check(photo: Photo, camera: str) -> None:
 
 
 def _in_common_space(values: Doubles, camera: str) -> Doubles:
-    """Values (3, S, S) of the sensor of a *camera* in the space of all cameras."""
+    """Convert sensor values (3, S, S) of a *camera* to the space common to all cameras."""
     balanced = values / sensor_white(camera, "E")[:, None, None]
     return np.einsum("chw,cd->dhw", balanced, to_common(camera))
 
 
 def _answers(sample: Sample, camera: str) -> tuple[EncodedPhotos, LightPosterior]:
-    """The answers of the network for a photo and its mirror images."""
+    """Return the answers of the network for a photo and its mirror images."""
     is_known = sample.is_known.reshape(1, -1)
     means, brightest = (
         CellColours(_in_common_space(each, camera).astype(np.float32).reshape(1, 3, -1), is_known)
@@ -327,10 +328,10 @@ def _answers(sample: Sample, camera: str) -> tuple[EncodedPhotos, LightPosterior
 
 
 def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Doubles:
-    """The *probabilities* (K,) with a second opinion: that *bright* parts have the light's colour.
+    """Weight the *probabilities* (K,) by how well *bright* parts match the colour of each light.
 
-    The network sees means, in which small highlights are lost. Its distribution is one of Cauchy,
-    since it is far off where the brightest thing has a strong colour.
+    This second opinion helps because the network sees means, in which small highlights are lost.
+    Its distribution is Cauchy, since it errs far if the brightest object has a strong colour.
     """
     whites = table.powers @ common_response().astype(np.float64)
     weighted = probabilities / (1 + (angle_between(whites, bright) / _SCATTER) ** 2)
@@ -338,10 +339,10 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
 
 
 def _narrowed(probabilities: Doubles, ratios: Doubles) -> tuple[Doubles, Doubles]:
-    """The *probabilities* (K,) of lights, given the *ratios* (K, n, 3) of shown to true colours.
+    """Update *probabilities* (K,) of lights by the *ratios* (K, n, 3) of shown to true colours.
 
-    What no light gives alone, a mixture of lights does. Its shares (K,) come with them, from
-    non-negative least squares held to the probabilities.
+    Mixtures explain colours that no single light explains. Also returns the shares (K,) of a
+    mixture, by non-negative least squares that stay close to the probabilities.
     """
     logs = np.log(ratios)
     squares = np.square(logs - logs.mean(axis=2, keepdims=True)).sum(axis=(1, 2))
@@ -349,7 +350,7 @@ def _narrowed(probabilities: Doubles, ratios: Doubles) -> tuple[Doubles, Doubles
     likely = np.log(probabilities + _TINY) - squares / (2 * doubt**2)
     alone = np.exp(likely - likely.max())
     alone /= alone.sum()
-    # The ratios of a mixture that gives the colours are equal in red, green and blue.
+    # A mixture that explains the colours has equal ratios in red, green and blue.
     off = (ratios[..., ::2] - ratios[..., 1:2]).reshape(len(alone), -1).T
     off /= doubt * np.tensordot(alone, ratios, 1).mean()
     sums, held = np.full((1, len(alone)), _WHOLE), _HELD * np.eye(len(alone))
@@ -363,7 +364,7 @@ def _narrowed(probabilities: Doubles, ratios: Doubles) -> tuple[Doubles, Doubles
 def _candidates(
     camera: str, table: KnownLights, probabilities: Doubles
 ) -> tuple[LightCandidate, ...]:
-    """The lights around which most of the probability lies, one after the other."""
+    """Return the lights around which most of the probability lies, one after the other."""
     response = unbalanced_response(camera, "E")
     whites = table.powers @ response
     directions = whites / np.linalg.norm(whites, axis=1, keepdims=True)
@@ -378,7 +379,7 @@ def _candidates(
 
 
 def _candidate(table: KnownLights, weights: Doubles, response: Doubles) -> LightCandidate:
-    """The mean of the lights with these *weights* (K,)."""
+    """Return the mean of the lights with these *weights* (K,) as a candidate."""
     family = max(FAMILIES, key=lambda name: weights[table.families == name].sum())
     likeliest = int((weights * (table.families == family)).argmax())
     power = weights @ table.powers / weights.sum()
@@ -388,7 +389,7 @@ def _candidate(table: KnownLights, weights: Doubles, response: Doubles) -> Light
 
 
 def _named_mixture(table: KnownLights, probabilities: Doubles) -> str:
-    """The name of the mixture of the likeliest lights."""
+    """Return the name of the mixture of the most likely lights."""
     order = probabilities.argsort()[::-1][:LARGEST]
     shares = probabilities[order] / probabilities[order].sum()
     named = {

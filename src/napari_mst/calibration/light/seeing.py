@@ -1,18 +1,17 @@
-"""The lights that a photo may have been taken in, and the photo as the network sees it.
+"""The known lights, and the input that the network receives of a photo.
 
-A 3 x 3 matrix takes a known camera's values to one common space: the sRGB observer under equal
-power. The photo is cut into cells. The picture shows each cell twice, its mean and its brightest
-part, since a highlight has the colour of the light and is lost in a mean. Both are colours relative
-to the mean colour of the photo's bright parts (shades of grey), and a brightness. That mean colour
-itself, and other first guesses of the white, stand beside them. So the network learns how far the
-true white is off a good first guess. Letters: N photos, P cells.
+A 3 x 3 matrix takes the values of a known camera to one common space, the sRGB observer under equal
+power. The photo is divided into cells. The network's picture has the mean and the brightest part of
+each cell, since a highlight has the colour of the light but is lost in a mean. Both are given as a
+brightness, and as colours relative to the mean colour of the photo's bright parts (shades of grey).
+This mean colour, and other first guesses of the white, are further channels. So the network learns
+the difference between the true white and a good first guess. Letters: N photos, P cells.
 
 References: Finlayson & Trezzi, "Shades of Gray and Colour Constancy", CIC 2004, 37-41.
 
-The lights are known ones: radiators, phases of daylight and lamps. The posterior that the network
-gives of them is a mixture of families, each with its white as a Gaussian. A white is two numbers,
-the logarithms of red over green and of blue over green in the common space. Letters: F families, K
-known lights.
+The known lights are radiators, phases of daylight and lamps. The network's posterior over them is a
+mixture of families, each with a Gaussian white. A white is given by two numbers, the logarithms of
+red over green and of blue over green in the common space. Letters: F families, K known lights.
 """
 
 import functools
@@ -42,9 +41,9 @@ _LEAST_RATIO = 0.01
 
 @functools.cache
 def known_lights() -> Mapping[str, tuple[Family, Doubles]]:
-    """All lights by the names that an `Acquisition` takes: radiators, phases of daylight and lamps.
+    """Return all lights by their `Acquisition` names: radiators, phases of daylight and lamps.
 
-    Each is its family, and its relative spectral power (31,) of mean 1.
+    Each entry has the family, and the relative spectral power (31,) with mean 1.
     """
     lights: dict[str, tuple[Family, Doubles]] = {}
     for mired in _PLANCK_MIREDS:
@@ -59,7 +58,7 @@ def known_lights() -> Mapping[str, tuple[Family, Doubles]]:
 
 
 def _family_of(name: str) -> Family:
-    """The family of a light of `load_illuminants`."""
+    """Return the family of a light from `load_illuminants`."""
     if name in _GLOWING:
         return "Planck"
     if name in _LIKE_DAYLIGHT:
@@ -68,18 +67,18 @@ def _family_of(name: str) -> Family:
 
 
 ArrayOrTensor = Any
-"""An array, or a tensor in training: they are computed alike."""
+"""An array, or a tensor during training; the code is the same."""
 
 
 def module_of(numbers: ArrayOrTensor) -> Any:
-    """NumPy for an array, torch for a tensor: both have functions of the same names."""
+    """Return NumPy for an array, torch for a tensor; both have functions of the same names."""
     return np if isinstance(numbers, np.ndarray | np.generic) else import_module("torch")
 
 
 def log_ratios(white: ArrayOrTensor) -> ArrayOrTensor:
-    """Logarithms of red over green and of blue over green: (..., 3) -> (..., 2).
+    """Return the logarithms of red over green and of blue over green: (..., 3) -> (..., 2).
 
-    They end at 1 : 100, since sodium lamps have less than no blue in sRGB.
+    Ratios are clipped at 1 : 100, since sodium lamps have negative blue in sRGB.
     """
     numbers = module_of(white)
     ratios = numbers.stack([white[..., 0], white[..., 2]], axis=-1) / white[..., 1:2]
@@ -88,17 +87,17 @@ def log_ratios(white: ArrayOrTensor) -> ArrayOrTensor:
 
 @functools.cache
 def common_response() -> Singles:
-    """(31, 3): the sRGB observer under equal power, in whose space all cameras are compared."""
+    """Return the sRGB observer under equal power (31, 3), whose space is common to all cameras."""
     return camera_response(SRGB, "E").astype(np.float32)
 
 
-_NUMBERS = 6  # of each family: its share, a white, and three of a Gaussian's shape
+_NUMBERS = 6  # outputs per family: share, white (2), and shape of a Gaussian (3)
 OUTPUTS = _NUMBERS * len(FAMILIES)
-"""Outputs that the network needs."""
+"""Number of outputs of the network."""
 
-# The mean whites of the families' lights, the guess for a photo that shows nothing.
+# Mean whites of the families, the guess for a photo without information.
 _USUAL = ((0.38, -0.52), (-0.18, 0.06), (0.23, -0.50), (0.38, -0.60))
-# Weight of the photo's own mean colour in the first guess; the usual white has the rest.
+# Weight of the photo's mean colour in the first guess; the usual white has the rest.
 _OWN = 0.7
 _STEP = 0.5
 # Logarithms of the inverse widths of a Gaussian, e^2.5 = 12 being a width of 0.08.
@@ -108,17 +107,17 @@ _SKEW = 5.0
 
 
 class LightPosterior(NamedTuple):
-    """The families and whites that photos may have.
+    """The posterior over families and whites of photos.
 
     Attributes
     ----------
     log_shares
-        (N, F): logarithms of the families' probabilities.
+        (N, F) log probabilities of the families.
     whites
-        (N, F, 2): the mean of each family's Gaussian.
+        (N, F, 2) mean of each family's Gaussian.
     log_widths, skews
-        (N, F, 2) and (N, F): the Cholesky factor of each inverse covariance: logarithms of its
-        diagonal, and the number beside it.
+        (N, F, 2) and (N, F): Cholesky factor of each inverse covariance, as logarithms of the
+        diagonal, and the off-diagonal element.
     """
 
     log_shares: ArrayOrTensor
@@ -127,7 +126,7 @@ class LightPosterior(NamedTuple):
     skews: ArrayOrTensor
 
     def log_densities(self, white: ArrayOrTensor) -> ArrayOrTensor:
-        """Logarithm of each family's density at whites (N, K, 2) or (K, 2): (N, K, F)."""
+        """Return each family's log density (N, K, F) at whites (N, K, 2) or (K, 2)."""
         off = white[..., None, :] - self.whites[:, None]
         inverse_width = module_of(white).exp(self.log_widths[:, None])
         first = inverse_width[..., 0] * off[..., 0]
@@ -137,7 +136,7 @@ class LightPosterior(NamedTuple):
 
 
 def posterior_of(outputs: ArrayOrTensor, mean_colour: ArrayOrTensor) -> LightPosterior:
-    """The meaning of outputs (N, 24) for photos of these mean colours (N, 2)."""
+    """Convert *outputs* (N, 24) for photos with these mean colours (N, 2) to a posterior."""
     module = module_of(outputs)
     numbers = outputs.reshape(*outputs.shape[:-1], len(FAMILIES), _NUMBERS)
     usual = module.asarray(_USUAL, dtype=outputs.dtype, device=outputs.device)
@@ -151,7 +150,7 @@ def posterior_of(outputs: ArrayOrTensor, mean_colour: ArrayOrTensor) -> LightPos
 
 
 def _log_softmax(logits: ArrayOrTensor) -> ArrayOrTensor:
-    """Logarithms of the shares along the last axis."""
+    """Return the logarithms of the softmax along the last axis."""
     module = module_of(logits)
     off = logits - module.amax(logits, axis=-1, keepdims=True)
     return off - module.log(module.exp(off).sum(axis=-1, keepdims=True))
@@ -159,7 +158,7 @@ def _log_softmax(logits: ArrayOrTensor) -> ArrayOrTensor:
 
 @dataclass(frozen=True, eq=False)
 class KnownLights:
-    """Known lights: *names* and *families* (K), *powers* (K, 31) of mean 1, *whites* (K, 2)."""
+    """Known lights: *names* and *families* (K), *powers* (K, 31) with mean 1, *whites* (K, 2)."""
 
     names: tuple[str, ...]
     families: NDArray[np.str_]
@@ -167,7 +166,7 @@ class KnownLights:
     whites: Singles
 
     def probabilities(self, posterior: LightPosterior) -> Doubles:
-        """The probability (K,) of each light: the mean over the N views of one photo.
+        """Return the probability (K,) of each light, averaged over the N views of one photo.
 
         The share of a family is divided among its lights by the density at their whites.
         """
@@ -184,7 +183,7 @@ class KnownLights:
 
 @functools.cache
 def light_table(without: str = "") -> KnownLights:
-    """All known lights but the one called *without*."""
+    """Return all known lights except the one called *without*."""
     lights = {name: light for name, light in known_lights().items() if name != without}
     families, powers = (np.array(each) for each in zip(*lights.values(), strict=True))
     whites = powers.astype(np.float32) @ common_response()
@@ -192,24 +191,24 @@ def light_table(without: str = "") -> KnownLights:
 
 
 CHANNELS = 18
-"""Channels of the picture that the network is given."""
+"""Channels of the network's input picture."""
 
 CLIPPED = 0.99
-"""Least share of the full scale of a clipped value."""
+"""Share of full scale from which on a value counts as clipped."""
 
-# Powers of means: grey world (1), shades of grey, and one that only the brightest parts count in.
+# Powers of means: grey world (1), shades of grey, and one dominated by the brightest parts.
 _GREY_WORLD = 1
 _SHADES = 4
 _BRIGHTEST = 12
 _BRIGHT = 0.98  # quantile of the brightness that counts as white
-_DARK = 2e-3  # added to colours, relative to white: the dark has none
+_DARK = 2e-3  # added to colours, relative to white, to neutralise dark cells
 _GAMMA = 0.45
-_LIMIT = 3.0  # of a logarithm of colours
-_WIDEST = 2.0  # the same for the mean colour
+_LIMIT = 3.0  # for log colours
+_WIDEST = 2.0  # for the log mean colour
 _LEAST = 1e-4
 _SMALLEST = 1e-30  # of a mean of powers
 
-# Every 17th reflectance under every third light says enough of a matrix of nine numbers.
+# Every 17th reflectance under every third light is enough to fit a 3 x 3 matrix.
 _SPECTRA_STEP = 17
 _LIGHT_STEP = 3
 
@@ -220,9 +219,9 @@ class CellColours(NamedTuple):
     Attributes
     ----------
     common
-        (N, 3, P): colours in the common space.
+        (N, 3, P) colours in the common space.
     is_known
-        (N, P): False for cells that are clipped or invalid.
+        (N, P) mask, False for cells that are clipped or invalid.
     """
 
     common: ArrayOrTensor
@@ -230,21 +229,21 @@ class CellColours(NamedTuple):
 
     @property
     def references(self) -> ArrayOrTensor:
-        """(N, 3, P): the colours, 0 where they are not known."""
+        """Colours (N, 3, P), 0 where they are unknown."""
         return self.common.clip(min=0) * self.is_known[:, None]
 
 
 @functools.lru_cache(maxsize=128)
 def to_common(camera: str) -> Doubles:
-    """(3, 3): takes values of a *camera*, balanced for equal power, to the common space.
+    """Return the matrix (3, 3) from a *camera*, balanced for equal power, to the common space.
 
-    It is the best for measured reflectances under known lights, by the relative error.
+    It minimises the relative error for measured reflectances under known lights.
     """
     return common_matrices(camera_response(camera, "E"))
 
 
 def common_matrices(responses: Doubles) -> Doubles:
-    """(..., 3, 3): the matrices of `to_common`, for *responses* (..., 31, 3) under equal power."""
+    """Return the `to_common` matrices (..., 3, 3) for *responses* (..., 31, 3) to equal power."""
     moments, target = _moments()
     transposed = responses.swapaxes(-1, -2)
     return np.asarray(np.linalg.solve(transposed @ moments @ responses, transposed @ target))
@@ -252,7 +251,7 @@ def common_matrices(responses: Doubles) -> Doubles:
 
 @functools.cache
 def _moments() -> tuple[Doubles, Doubles]:
-    """Weighted second moments (31, 31) of stimuli, and those with their common colours (31, 3)."""
+    """Return weighted second moments of stimuli (31, 31), and with their common colours (31, 3)."""
     spectra = measured_reflectances().clip(0, 1)[::_SPECTRA_STEP]
     lights = list(known_lights().values())[::_LIGHT_STEP]
     stimuli = np.concatenate([spectra * power for _, power in lights])
@@ -263,12 +262,13 @@ def _moments() -> tuple[Doubles, Doubles]:
 
 
 def picture(means: CellColours, brightest: CellColours) -> tuple[ArrayOrTensor, ArrayOrTensor]:
-    """The input of the network for photos: a mean and a brightest part for each cell.
+    """Return the input of the network for photos, from the mean and brightest part of each cell.
 
-    It is the channels (N, 18, P): of the means and of the brightest parts two logarithmic ratios
-    relative to the mean colour, the brightness, and both ratios times brightness; then the mean
-    colour, and three other guesses of the white relative to it. Beside it is the mean colour (N, 2)
-    itself, to which the answer is relative: logarithmic ratios of the bright parts' mean.
+    The input has channels (N, 18, P). For the means, and for the brightest parts, they are two log
+    ratios relative to the mean colour, the brightness, and both ratios times brightness. Further
+    channels are the mean colour, and three other guesses of the white relative to it. The second
+    result is the mean colour (N, 2), to which the answer is relative, as log ratios of the mean of
+    bright parts.
 
     Unknown cells, such as clipped ones, are black and grey.
     """
@@ -290,19 +290,19 @@ def picture(means: CellColours, brightest: CellColours) -> tuple[ArrayOrTensor, 
 
 
 def _seen(cells: CellColours, white: ArrayOrTensor, mean_colour: ArrayOrTensor) -> ArrayOrTensor:
-    """Five channels (N, 5, P): two of colour, brightness, and the two again, weighed by it."""
+    """Return five channels (N, 5, P): two colours, brightness, and the colours times brightness."""
     module = module_of(white)
     colour = log_ratios(module.moveaxis(cells.common.clip(min=0) + _DARK * white[:, None], 1, -1))
     relative = (module.moveaxis(colour, -1, 1) - mean_colour[..., None]).clip(-_LIMIT, _LIMIT)
     relative = relative * cells.is_known[:, None]
     brightness = 2 * (cells.references.mean(1) / white).clip(0, 1.5) ** _GAMMA
-    # One linear map of a patch cannot weigh colours by brightness, which parts whites from hues.
+    # A linear map of a patch cannot weight colours by brightness, which separates white from hues.
     weighed = relative * brightness[:, None]
     return module.concat([relative, brightness[:, None] - 1, weighed], axis=1)
 
 
 def _white(values: ArrayOrTensor) -> ArrayOrTensor:
-    """The brightness (N, 1) that counts as white."""
+    """Return the brightness (N, 1) that counts as white."""
     brightness = values.mean(1)
     place = max(int(_BRIGHT * brightness.shape[1]), 1)
     order = brightness.argsort(axis=1)[:, place - 1]
@@ -311,24 +311,24 @@ def _white(values: ArrayOrTensor) -> ArrayOrTensor:
 
 
 def _shades_of_grey(values: ArrayOrTensor, power: int) -> ArrayOrTensor:
-    """Logarithmic ratios (N, 2) of the mean colour by this *power*."""
-    # A power of small numbers would be lost in single precision.
+    """Return log ratios (N, 2) of the mean colour with this *power*."""
+    # Powers of small numbers would underflow in single precision.
     largest = module_of(values).amax(values, axis=(1, 2), keepdims=True).clip(min=_LEAST)
     mean = ((values / largest) ** power).mean(2).clip(min=_SMALLEST) ** (1 / power)
     return log_ratios(mean).clip(-_WIDEST, _WIDEST)
 
 
-_SAMPLES = 8  # pixels on a side that are read of each cell
-_FEW = 4  # the brightest of these 64 make up the brightest part
+_SAMPLES = 8  # pixels read along each side of a cell
+_FEW = 4  # brightest of these 64 pixels that make up the brightest part
 _POWER = 6  # of shades of grey, as in its paper
 
 
 class Sample(NamedTuple):
-    """Some pixels of a photo, S x S of its cells.
+    """A sample of the pixels of a photo, in S x S cells.
 
-    *means* (3, S, S) are of all pixels of a cell that are not clipped, *brightest* (3, S, S) of a
-    few of them. *is_known* (S, S) marks cells that have any, and *bright* (3,) is the mean colour
-    of the brightest in the whole photo (shades of grey).
+    *means* (3, S, S) average all unclipped pixels of a cell, *brightest* (3, S, S) the brightest
+    few. *is_known* (S, S) marks cells with unclipped pixels. *bright* (3,) is the mean colour of
+    the bright parts of the whole photo (shades of grey).
     """
 
     means: Doubles
@@ -338,12 +338,12 @@ class Sample(NamedTuple):
 
 
 def sampled(photo: Photo, side: int) -> Sample:
-    """Some pixels all over a photo, in *side* x *side* cells: they are enough for its colours.
+    """Sample pixels all over a photo in *side* x *side* cells, enough for its colours.
 
     Raises
     ------
     PhotoError
-        If all of them are black or clipped.
+        If all sampled pixels are black or clipped.
     """
     values, is_known = _samples(photo, side * _SAMPLES)
     if not values.any():
@@ -351,7 +351,7 @@ def sampled(photo: Photo, side: int) -> Sample:
             "Expected a photo with colours to estimate its light, got only black and clipped "
             "pixels. Name the illuminant."
         )
-    # Divided first: a power of small numbers would be lost.
+    # Divided first, as powers of small numbers would underflow.
     largest = values.max()
     bright = ((values / largest) ** _POWER).mean(axis=(1, 2)) ** (1 / _POWER)
     cells = _in_cells(values)
@@ -361,7 +361,7 @@ def sampled(photo: Photo, side: int) -> Sample:
 
 
 def _samples(photo: Photo, side: int) -> tuple[Doubles, Mask]:
-    """Linear values (3, *side*, *side*), 0 where not known, and which are."""
+    """Return linear values (3, *side*, *side*), 0 where unknown, and a mask of known ones."""
     rows, columns = (_spaced(length, side) for length in photo.shape)
     sample = Photo(photo.pixels[:, rows[:, None], columns], photo.full_scale, photo.encoding)
     values = sample.rows(linear=True).astype(np.float64)
@@ -379,13 +379,13 @@ def _in_cells(samples: Array) -> Array:
 
 
 def _brightest(cells: Doubles, counts: Indices) -> Doubles:
-    """The mean colour (3, S, S) of the brightest of the samples (3, S, S, 64) of each cell."""
-    # Stable, so that equally bright samples are picked alike on every machine.
+    """Return the mean colour (3, S, S) of the brightest samples (3, S, S, 64) in each cell."""
+    # Stable, so that every machine picks the same among equally bright samples.
     order = (-cells.sum(axis=0)).argsort(axis=-1, kind="stable")[..., :_FEW]
     picked = np.take_along_axis(cells, order[None], axis=-1)
     return picked.sum(axis=-1) / counts.clip(1, _FEW)
 
 
 def _spaced(length: int, number: int) -> Indices:
-    """*number* indices at equal distances all over an axis of this *length*."""
+    """Return *number* evenly spaced indices along an axis of this *length*."""
     return np.asarray((np.arange(number) + 0.5) * length / number, dtype=np.intp)

@@ -1,7 +1,7 @@
-"""The vision transformer of the light in NumPy: it is small, and to import torch takes a second.
+"""The vision transformer for light in NumPy: it is small, and importing torch takes a second.
 
-It is `networks.vision_transformer.VisionTransformer`, which explains it, to rounding. Letters: N
-photos, T tokens (the class token first), C features, h heads, L blocks.
+It equals `networks.vision_transformer.VisionTransformer`, which explains it, up to rounding.
+Letters: N photos, T tokens (the class token first), C features, h heads, L blocks.
 """
 
 import functools
@@ -20,7 +20,7 @@ _ERF_SCALE = 0.3275911
 
 
 class EncodedPhotos(NamedTuple):
-    """The answers (N, outputs), and the attention of each block, L times (N, h, T, T)."""
+    """The answers (N, outputs), and the attention (N, h, T, T) of each of L blocks."""
 
     outputs: Singles
     attentions: tuple[Singles, ...]
@@ -36,7 +36,7 @@ class LightTransformer:
         self.size = int(patches**0.5) * self._patch
 
     def seen(self, photos: Singles) -> EncodedPhotos:
-        """The output of the network for photos (N, channels, size, size)."""
+        """Run the network on photos (N, channels, size, size)."""
         own = self._weights
         tokens = self._linear("patch_embed.proj", self._patches(photos)) + own["pos_embed"][:, 1:]
         first = np.broadcast_to(
@@ -83,7 +83,7 @@ class LightTransformer:
 
 
 light_transformer = functools.cache(LightTransformer)
-"""The network with the weights of a bundled model, by its name; read once."""
+"""Returns the network of a bundled model by name; its weights are read once."""
 
 
 def _gelu(x: Singles) -> Singles:
