@@ -75,7 +75,7 @@ def colours_title(form: ReconstructionForm) -> str:
 
 
 def chosen_line(form: ReconstructionForm) -> str:
-    """Name the photo and the model of *form*, whose rows the settings hide."""
+    """Name the photo and the model of *form*, whose rows an open fold hides."""
     model = f"Model: {form.card}"
     return model if form.layer is None else f"Photo: {shown(form.layer.name, 40)}. {model}"
 
@@ -144,7 +144,7 @@ class RowsWidget(QWidget):
 class FormRows(QWidget):
     """All rows of *form*: photo, model and camera, and the rows that are folded away at first.
 
-    While the settings are open, they alone are shown.
+    A fold that is open is shown alone.
 
     `widgets` has the widget of each field, and `asks` the buttons that ask the photo itself.
     """
@@ -172,7 +172,8 @@ class FormRows(QWidget):
             "Let the photo itself show its light, its white or its colours: by all of its pixels, "
             "by a grey patch, or by a ColorChecker.",
         )
-        self.settings.button.toggled.connect(self.draw)
+        for fold in (self.settings, self.colours):
+            fold.button.toggled.connect(self.draw)
         fill(QVBoxLayout(self), self.top, self.chosen, self.settings, self.colours)
         self.draw()
 
@@ -185,12 +186,14 @@ class FormRows(QWidget):
         self.about.setToolTip(facts_of(form.chosen_card))
         self.asks["read"].setVisible(form.corners is not None)
         self.findings.draw()
-        # The settings take the place of the rows above, so a page never has too much to look at.
-        has_settings = self.settings.button.isChecked()
-        self.top.setHidden(has_settings)
-        self.chosen.setVisible(has_settings)
+        # An open fold takes the place of all other rows, so a page never has too much to look at.
+        has_settings, has_photo = self.settings.button.isChecked(), form.layer is not None
+        has_colours = has_photo and not has_settings and self.colours.button.isChecked()
+        self.top.setHidden(has_settings or has_colours)
+        self.chosen.setVisible(has_settings or has_colours)
         self.chosen.setText(chosen_line(form))
-        self.colours.setVisible(form.layer is not None and not has_settings)
+        self.settings.setHidden(has_colours)
+        self.colours.setVisible(has_photo and not has_settings)
         self.colours.button.setText(colours_title(form))
         self.settings.button.setText(settings_title(form))
 
