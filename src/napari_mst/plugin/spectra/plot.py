@@ -25,8 +25,6 @@ RAIL_HEIGHT = 15
 """Pixels between the curves and the strip, for the labels of the band and of the cursor."""
 BOTTOM_HEIGHT = 40
 """Pixels of the wavelength axis with its ticks and label."""
-LEFT_WIDTH = 54
-"""Pixels of the value axis with its ticks and label."""
 FAINT = 0.5
 """Opacity of the legend's background, which lies over curves, and of the line above a handle."""
 NEAR = 8.0
@@ -56,7 +54,8 @@ class SpectraPlot(ThemedPlot):
         self.view = pg.ViewBox(enableMenu=False)
         # The lines that cross the curves, and the strip of colours below them.
         self.guides = pg.ViewBox(enableMouse=False, enableMenu=False)
-        self.left, self.bottom = pg.AxisItem("left"), pg.AxisItem("bottom")
+        self.left = self.add_axis(self.view, 0)
+        self.bottom = self.add_axis(self.view, 2, BOTTOM_HEIGHT)
         self.curves, self.live = CurvesItem(), CurvesItem(is_live=True)
         first, last = VISIBLE
         colours = np.round(255 * visible_spectrum(np.arange(first, last))).astype(np.uint8)
@@ -84,19 +83,10 @@ class SpectraPlot(ThemedPlot):
     def _arrange(self) -> None:
         self.ci.layout.setSpacing(0)
         self.ci.layout.setContentsMargins(4, 8, 10, 4)
-        self.addItem(self.left, 0, 0)
         self.addItem(self.view, 0, 1)
         self.ci.layout.setRowFixedHeight(1, STRIP_HEIGHT + RAIL_HEIGHT)
-        self.addItem(self.bottom, 2, 1)
         # pyqtgraph would hide numbers that reach beyond the axis, such as one at its end.
         self.bottom.setStyle(hideOverlappingLabels=False)
-        self.left.setWidth(LEFT_WIDTH)
-        # Otherwise pyqtgraph writes small values as 200 with "(x0.001)" at the axis.
-        self.left.enableAutoSIPrefix(False)
-        self.bottom.setHeight(BOTTOM_HEIGHT)
-        self.axes = (self.left, self.bottom)
-        for axis in self.axes:
-            axis.linkToView(self.view)
         self.view.setMouseEnabled(x=True, y=False)
         # The ranges are set by `set_axes` and `_fit_values`.
         self.view.disableAutoRange()

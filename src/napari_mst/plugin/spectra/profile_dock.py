@@ -16,7 +16,7 @@ from napari_mst.base.errors import SpectrumError, plain
 from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.model_dock import ModelDock
-from napari_mst.plugin.spectra.plot import LEFT_WIDTH, relabel
+from napari_mst.plugin.spectra.plot import relabel
 from napari_mst.plugin.spectra.profiling import NO_LINE, spectrogram
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
@@ -40,24 +40,15 @@ class ProfilePlot(ThemedPlot):
     def __init__(self) -> None:
         super().__init__(LOWEST)
         self.top, self.below = pg.ViewBox(enableMenu=False), pg.ViewBox(enableMenu=False)
-        self.value, self.wavelength = pg.AxisItem("left"), pg.AxisItem("left")
-        self.bottom = pg.AxisItem("bottom")
-        self.axes = (self.value, self.wavelength, self.bottom)
+        self.value, self.wavelength = self.add_axis(self.top, 0), self.add_axis(self.below, 1)
+        self.bottom = self.add_axis(self.below, 2, 36)
         self.curve, self.image = pg.PlotCurveItem(), pg.ImageItem(axisOrder="row-major")
         self.band = pg.InfiniteLine(angle=0)
         self._shown: Transect | None = None
         self.ci.layout.setSpacing(4)
-        for row, (axis, view) in enumerate(((self.value, self.top), (self.wavelength, self.below))):
-            self.addItem(axis, row, 0)
+        for row, view in enumerate((self.top, self.below)):
             self.addItem(view, row, 1)
-            axis.linkToView(view)
-            axis.setWidth(LEFT_WIDTH)
             view.setMouseEnabled(x=True, y=False)
-        self.addItem(self.bottom, 2, 1)
-        self.bottom.linkToView(self.below)
-        self.bottom.setHeight(36)
-        for axis in self.axes:
-            axis.enableAutoSIPrefix(False)
         self.top.setXLink(self.below)
         self.below.disableAutoRange()
         self.top.addItem(self.curve)

@@ -18,7 +18,7 @@ from napari_mst.base.arrays import Codes
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.gating import Highlight
 from napari_mst.plugin.spectra.model_dock import ModelDock
-from napari_mst.plugin.spectra.plot import LEFT_WIDTH, relabel
+from napari_mst.plugin.spectra.plot import relabel
 from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.themed_plot import PICTURES, ThemedPlot
@@ -86,21 +86,14 @@ class ScatterPlot(ThemedPlot):
     def __init__(self) -> None:
         super().__init__(LOWEST)
         self.view = _Lasso()
-        self.axes = self.left, self.bottom = pg.AxisItem("left"), pg.AxisItem("bottom")
+        self.left, self.bottom = self.add_axis(self.view, 0), self.add_axis(self.view, 1, 36)
         self.image = pg.ImageItem(axisOrder="row-major")
         self.spot = pg.ScatterPlotItem(size=9, symbol="o", brush=None)
         self._drawn: tuple[Any, ...] = ()
         self._shown: Scatter | None = None
         self._highlights: Sequence[Highlight] = ()
         self.ci.layout.setSpacing(0)
-        self.addItem(self.left, 0, 0)
         self.addItem(self.view, 0, 1)
-        self.addItem(self.bottom, 1, 1)
-        for axis in self.axes:
-            axis.linkToView(self.view)
-            axis.enableAutoSIPrefix(False)
-        self.left.setWidth(LEFT_WIDTH)
-        self.bottom.setHeight(36)
         self.view.disableAutoRange()
         for item in (self.image, self.spot):
             self.view.addItem(item, ignoreBounds=True)

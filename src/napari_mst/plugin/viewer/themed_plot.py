@@ -1,6 +1,6 @@
 """Plots in the colours of napari's theme, which are saved as figures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,28 +19,38 @@ SUFFIXES = (".png", ".svg")
 FINENESS = 3
 """Pixels of a PNG for each pixel on the screen, so that it can be printed."""
 BYTES_PER_PIXEL = 4
+LEFT_WIDTH = 54
+"""Pixels of a value axis with its ticks and label."""
 
 
 class ThemedPlot(pg.GraphicsLayoutWidget):
-    """A plot that is at least *lowest* pixels high.
-
-    Attributes
-    ----------
-    axes
-        The axes, which `set_theme` colours.
-    """
+    """A plot that is at least *lowest* pixels high, in the colours of napari's theme."""
 
     def __init__(self, lowest: int) -> None:
         super().__init__()
-        self.axes: Sequence[pg.AxisItem] = ()
+        self._every_axis = list[pg.AxisItem]()
         self._theme = get_theme("dark")
         set_lowest(self, lowest)
+
+    def add_axis(self, view: pg.ViewBox, row: int, height: int | None = None) -> pg.AxisItem:
+        """Add an axis of *view* to a row: at its left, or below if it has a *height*."""
+        axis = pg.AxisItem("left" if height is None else "bottom")
+        axis.linkToView(view)
+        # Otherwise pyqtgraph writes small values as 200 with "(x0.001)" at the axis.
+        axis.enableAutoSIPrefix(False)
+        if height is None:
+            axis.setWidth(LEFT_WIDTH)
+        else:
+            axis.setHeight(height)
+        self.addItem(axis, row, int(height is not None))
+        self._every_axis.append(axis)
+        return axis
 
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
         self._theme = theme
         self.setBackground(theme.background.as_hex())
-        for axis in self.axes:
+        for axis in self._every_axis:
             axis.setPen(theme.secondary.as_hex())
             axis.setTextPen(theme.text.as_hex())
 
