@@ -1,1 +1,1 @@
-"""Training: spectra become scenes, scenes photos, and a fit makes weights; tables judge models."""
+"""Training: simulated photos of scenes, fits of networks, and tables that compare models."""

@@ -1,15 +1,15 @@
-"""Calibrate the prediction intervals of a model on unseen cubes, and write them into its card.
+"""Calibrates the prediction intervals of a model on unseen cubes, and writes them into its card.
 
-Photos of the cubes are taken four times, and each time nine in ten values of every band lie in the
-band of the pixels that `core_mrae` counts:
+Photos of the cubes are simulated in four ways. For each, the interval must enclose nine in ten
+values of every band, over the pixels that `core_mrae` counts:
 
-- without any error: this gives the factors on the distances of the pixelwise network,
-- with noise, with noise and JPEG, and as an unknown camera gives them: each of these gives the
-  doubts that widen the band of the first.
+- without errors, which gives the factors on the distances of the pixelwise network,
+- with noise, with noise and JPEG, and from an unknown camera, each of which gives doubts that widen
+  the first interval.
 
-Doubts are shares of the spectrum. So clean photos have a wider band than they need, and real scenes
-need that: their materials are less like the measured ones (docs/prediction_intervals.md). Letters:
-B bands, H rows, W columns, n values of a band.
+Doubts are shares of the spectrum, so the intervals of clean photos are wider than simulated scenes
+require. Real scenes need this, since their materials differ from the measured ones
+(docs/prediction_intervals.md). Letters: B bands, H rows, W columns, n values of a band.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,21 +33,21 @@ from napari_mst.training.inputs import Input, training_cameras
 
 COVERED = 0.9
 _SEED = 990
-_STRIDE = 3  # of the pixels that are counted, along rows and columns: neighbours add little
+_STRIDE = 3  # of counted pixels along rows and columns, since neighbours add little
 _DIGITS = 3
-_DARKEST = 1e-6  # so that shares are numbers where a network that has learnt little gives none
+_DARKEST = 1e-6  # smallest divisor, for networks that have learnt little
 
-# What an unknown camera does, by judgement: no photo was measured for it.
+# An unknown camera, by judgement, without measured photos.
 _KELVIN = (5000.0, 8000.0)  # its white balance in daylight of 6504 K
 _STOPS = 0.5  # of exposure, up or down
 _CONTRAST = (1.0, 1.4)
-_FINE_JPEG = (75, 96)  # the qualities that cameras write
+_FINE_JPEG = (75, 96)  # qualities written by cameras
 _ANY_JPEG = (40, 96)
 _NOISE = (2e-4, 2e-3)  # variance over signal: photos of moderate noise
 
 
 class Judged(NamedTuple):
-    """The core values of simulated scenes beside their estimates, each (B, n).
+    """Core values of simulated scenes compared with their estimates, each (B, n).
 
     Attributes
     ----------
@@ -72,9 +72,9 @@ def calibrate(
     Parameters
     ----------
     cubes
-        Reflectances (31, H, W) that the model has not learnt from.
+        Reflectances (31, H, W) that the model was not trained on.
     acquisitions
-        The cameras and lights of their photos in turn, for a model that needs them.
+        Cameras and lights of the photos, used in turn, for models that need them.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def calibrate(
     """
     model = load_model(path)
     is_on_grid = np.array_equal(model.card.wavelengths, GRID)
-    # A model without a card has one that was assumed.
+    # A model without a card has assumptions instead.
     if not is_on_grid or model.card.quantity != "reflectance" or model.assumptions:
         raise CheckpointError(
             f"Expected a model of reflectance at 400-700 nm with a card, got {path.name}."
@@ -96,7 +96,7 @@ def calibrate(
 def measured_band(
     model: Model, cubes: Sequence[Floats], acquisitions: Sequence[Acquisition] = ()
 ) -> dict[str, tuple[float, ...]]:
-    """The factors and doubts of *model*, as its card keeps them; none if the *cubes* are dark."""
+    """Measure the factors and doubts for the card of *model*; empty if the *cubes* are dark."""
     exact = _judge(model, _EXACT, cubes, acquisitions)
     if not exact.error.size:
         return {}
@@ -109,20 +109,20 @@ def measured_band(
 
 
 def factors(judged: Judged) -> Floats:
-    """The factor (B,) by which margins have to grow to hold `COVERED` of the values."""
+    """Return the factor (B,) on margins that makes them enclose `COVERED` of the values."""
     margin = judged.margin.clip(_DARKEST)
     return np.quantile(judged.error / margin, COVERED, axis=1)
 
 
 def doubts(judged: Judged, factor: Floats) -> Floats:
-    """The share (B,) of the estimate that has to join margins times *factor* to hold as many."""
+    """Return the share (B,) of the estimate that must be added to margins times *factor*."""
     is_open = np.square(judged.error) - np.square(factor[:, None] * judged.margin)
     estimate = judged.estimate.clip(_DARKEST)
     return np.quantile(np.sqrt(is_open.clip(0)) / estimate, COVERED, axis=1)
 
 
 def compared(estimate: Floats, reference: Floats) -> Judged:
-    """The core values of *reference* (B, H, W) beside *estimate*."""
+    """Compare the core values of *reference* (B, H, W) with *estimate*."""
     core = core_pixels(reference)
     below, above = margins(estimate)
     error = reference - estimate
@@ -134,7 +134,7 @@ _EXACT = "exact"
 
 
 def _drawn(kind: str, random: np.random.Generator) -> Mapping[str, Any]:
-    """The arguments of the `Input` of a photo of this *kind*."""
+    """Draw the arguments of an `Input` for a photo of this *kind*."""
     words: dict[str, Any] = {}
     if kind == _EXACT:
         return words
@@ -144,7 +144,7 @@ def _drawn(kind: str, random: np.random.Generator) -> Mapping[str, Any]:
         words["exposure"] = 2 ** random.uniform(-_STOPS, _STOPS)
         words["contrast"] = random.uniform(*_CONTRAST)
     low, high = _NOISE
-    words["noise"] = low * (high / low) ** random.random()  # as often from each power of ten
+    words["noise"] = low * (high / low) ** random.random()  # log-uniform
     if kind != NOISE:
         words["noise"] *= random.integers(2)
         words["quality"] = int(random.integers(*(_FINE_JPEG if kind == CAMERA else _ANY_JPEG)))

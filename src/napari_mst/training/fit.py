@@ -1,11 +1,11 @@
-"""Fit MST++ to photos and the cubes that they show.
+"""Fits MST++ to photos and their cubes.
 
-The network starts as a pixelwise estimate, which stays as it is, and learns what the surroundings
-of a pixel add to it. The fit is deterministic for a seed, a step count and a number of processes
-and threads; a run that was stopped continues from its last checkpoint to the same weights. Use
-several processes for several GPUs, and for several cores too, since threads gain little with a
-network this small: `torchrun --nproc-per-node 2 --no-python napari-mst train ...`. Letters: N
-photos, B bands, H rows, W columns.
+The network starts from a frozen pixelwise estimate and learns what the surroundings of a pixel add
+to it. The fit is deterministic for a given seed, step count, and number of processes and threads;
+an interrupted run continues from its last checkpoint to the same weights. Use several processes for
+several GPUs, and also for several cores, since threads gain little with a network this small:
+`torchrun --nproc-per-node 2 --no-python napari-mst train ...`. Letters: N photos, B bands, H rows,
+W columns.
 """
 
 import copy
@@ -37,16 +37,16 @@ from napari_mst.training.sources import DrawRequest, TrainingSource, drawn
 
 
 def pixelwise_network() -> PixelwiseNetwork:
-    """The bundled pixelwise network."""
+    """Load the bundled pixelwise network."""
     return cast("PixelwiseNetwork", load_model("pixelwise-srgb").network)
 
 
 def start_network(
     settings: FitSettings, pixelwise: PixelwiseNetwork | CameraNetwork | None = None
 ) -> RefiningMSTPlusPlus:
-    """A network that equals *pixelwise* to within a few thousandths, and keeps it.
+    """Return a network that equals *pixelwise* to within a few thousandths, and keeps it frozen.
 
-    By default that is the bundled pixelwise network. Its first weights are drawn by the seed.
+    By default, *pixelwise* is the bundled network. The seed determines the initial weights.
     """
     torch.manual_seed(settings.seed)
     frozen = copy.deepcopy(pixelwise or pixelwise_network()).requires_grad_(False)
@@ -58,11 +58,11 @@ def start_network(
 
 
 class FitProgress(NamedTuple):
-    """One report of a fit.
+    """A report on a fit.
 
-    *loss* is the mean over the steps since the last report, *seconds* the time of a step, *photos*
-    the number that all processes learn from in a second, and *waiting* the share of the time in
-    which this process waited for them.
+    *loss* is the mean over the steps since the last report, *seconds* the time per step, *photos*
+    the number of photos per second over all processes, and *waiting* the share of time that this
+    process waited for photos.
     """
 
     step: int
@@ -81,21 +81,21 @@ class FitProgress(NamedTuple):
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Choices that a fit has beside its settings.
+    """Options of a fit beside its settings.
 
     Attributes
     ----------
     source
-        The photos and cubes to learn from.
+        Photos and cubes to learn from.
     device
-        The device that computes.
+        Device to compute on.
     patience
-        Reports without a better held-out loss after which the fit ends; 0 for never.
+        Number of reports without a better held-out loss after which the fit ends; 0 for never.
     report
         Called with every report.
     loader_workers
-        Processes that draw the photos of later steps meanwhile; 0 draws them in the fit. They
-        change no number.
+        Processes that draw the photos of later steps in advance; 0 draws them in the fit. They do
+        not change results.
     """
 
     source: TrainingSource
@@ -107,14 +107,14 @@ class FitOptions:
 
 _NUMBERS = ("step", "best", "best_loss", "reports_since_best")
 _MODULES = ("network", "average", "optimizer")
-"""The attributes of a fit that its checkpoint holds."""
+"""Attributes of a fit that are saved in its checkpoint."""
 
 
 class Fit:
-    """One fit: `Fit(settings, checkpoint, options).run()` returns the averaged network.
+    """A fit: `Fit(settings, checkpoint, options).run()` returns the averaged network.
 
-    By default *network* is a new one around the bundled pixelwise network. A fit whose checkpoint
-    exists goes on from there.
+    By default, *network* is a new one around the bundled pixelwise network. If the checkpoint
+    exists, the fit continues from there.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Fit:
         self.settings = settings
         self.checkpoint = checkpoint
         self.device = torch.device(self.options.device)
-        # A processor that only imitates bfloat16 takes eight times as long as in float32.
+        # A processor that only emulates bfloat16 takes eight times as long as in float32.
         is_fast = "bfloat16" in DeviceChoice(str(self.device), "").precisions
         self.is_half = settings.is_half and is_fast
         self.step = 0
@@ -157,10 +157,10 @@ class Fit:
         self._waited = 0.0
 
     def run(self, report_every: int = 1000) -> Any:
-        """Take the remaining steps, and every *report_every* of them report and leave a checkpoint.
+        """Take the remaining steps; report and save a checkpoint every *report_every* steps.
 
-        Returns the averaged network. With patience it is the best one, and the fit takes no more
-        steps than are needed to be sure of it.
+        Returns the averaged network. With patience, the fit stops early and returns the best
+        network.
         """
         patience = self.options.patience or math.inf
         losses: list[Tensor] = []
@@ -177,9 +177,9 @@ class Fit:
         return self.average
 
     def _report(self, losses: list[Tensor], started: float) -> None:
-        """Judge the averaged network after these steps; the first process says so."""
+        """Validate the averaged network after these steps; the first process reports."""
         loss = torch.stack(losses).mean().item()
-        # Before the validation, which is no part of a step.
+        # Measured before the validation, which is not part of a step.
         seconds = time.perf_counter() - started
         held_out = self.validate()
         self.reports_since_best += 1
@@ -197,13 +197,13 @@ class Fit:
             self.save_checkpoint()
 
     def _request(self, step: int) -> DrawRequest:
-        """The photos of a *step*."""
-        # Every process draws other scenes in every step. Index 0 is never drawn.
+        """Return the request for the photos of a *step*."""
+        # Every process draws different scenes in every step. Index 0 is never drawn.
         index = 1 + step * self.processes + self.rank
         return index, self.settings.batch, self.settings.progress_at(step)
 
     def validate(self) -> float:
-        """Loss of the averaged network on scenes of spectra that training never sees."""
+        """Return the loss of the averaged network on scenes that training never sees."""
         photos, cubes = self.source.held_out()
         photos = photos.to(self.device)
         cubes = cubes.to(self.device)
@@ -211,7 +211,7 @@ class Fit:
             return self._loss(photos, self.average(photos), cubes, self.settings.steps).item()
 
     def take_step(self) -> Tensor:
-        """One step down the loss; returns the loss."""
+        """Take one optimisation step; returns the loss."""
         settings = self.settings
         asked = time.perf_counter()
         photos, cubes = next(self._draws)
@@ -232,16 +232,16 @@ class Fit:
         return loss.detach()
 
     def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor, step: int) -> Tensor:
-        """The error against the pixelwise estimate for the photo without noise and JPEG.
+        """Return the error against the pixelwise estimate for the photo without noise and JPEG.
 
-        Most of the distance to the cube itself is beyond any network. It would drown the
-        information of the surroundings, so it counts only for a user's cubes. The error is relative
-        to the error from noise and JPEG, so a clean photo counts as much as a bad one in the end,
-        and less at the beginning (`FitSettings.tolerance_at`).
+        No network can recover most of the difference to the true cube, which would drown the
+        information from the surroundings. So true cubes are the target only if the user provides
+        cubes. The error is relative to the error from noise and JPEG: in the end, a clean photo
+        counts as much as a bad one, and less at the beginning (`FitSettings.tolerance_at`).
         """
         colours = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
         if not hasattr(self.network, "pixelwise"):
-            # Encoded, all negative light is black, which has no gradient towards the light.
+            # Encoding maps negative light to black, which has no gradient.
             negative = estimates.clamp_max(0).abs().mean()
             loss = reconstruction_loss(estimates, cubes, self.response, colours)
             return loss.mean() + negative
@@ -254,14 +254,14 @@ class Fit:
 
     @torch.no_grad()
     def _update_average(self) -> None:
-        # Early on the average forgets faster, so that it does not stay where the fit began.
+        # Early on, the average decays faster, so that it forgets the initial weights.
         decay = min(self.settings.average_decay, self.step / (self.step + 10))
         averaged = list(self.average.parameters())
         current = list(self.network.parameters())
         torch._foreach_lerp_(averaged, current, 1 - decay)
 
     def share_gradients(self) -> None:
-        """Give every process the mean of all their gradients."""
+        """Average the gradients over all processes."""
         if self.processes == 1:
             return
         gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
@@ -272,10 +272,10 @@ class Fit:
             gradient.copy_(shared.view_as(gradient))
 
     def save_checkpoint(self) -> None:
-        """Write the checkpoint from which the fit can go on."""
+        """Write the checkpoint from which the fit can continue."""
         state = {name: getattr(self, name) for name in _NUMBERS}
         state |= {name: getattr(self, name).state_dict() for name in _MODULES}
-        # A run that is stopped while it saves leaves the checkpoint before.
+        # A run that is stopped while saving leaves the previous checkpoint.
         temporary = self.checkpoint.with_suffix(".tmp")
         torch.save(state, temporary)
         temporary.replace(self.checkpoint)
@@ -289,7 +289,7 @@ class Fit:
             getattr(self, name).load_state_dict(state[name])
 
     def _check_same_network(self, state: Mapping[str, Tensor]) -> None:
-        """Refuse the weights *state* of the checkpoint if they belong to another network.
+        """Check that the weights *state* of the checkpoint fit the network.
 
         Raises
         ------
@@ -309,14 +309,14 @@ class Fit:
 
 
 def save(network: nn.Module, path: Path, card: ModelCard) -> None:
-    """Write the weights as float16 and the card to one safetensors file."""
+    """Write weights as float16, and the card, to a safetensors file."""
     halves = {key: value.cpu().half().contiguous() for key, value in network.state_dict().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_weights(path, halves, card)
 
 
 def join_processes(device: str) -> str:
-    """Join the other processes if torchrun started this one; returns the device of this one."""
+    """Join the other processes if torchrun started this one; returns the device to use."""
     if "LOCAL_RANK" not in os.environ:
         return device
     join(device)
@@ -326,19 +326,19 @@ def join_processes(device: str) -> str:
 def reconstruction_loss(
     estimate: Tensor, reference: Tensor, response: Tensor, colours: Tensor
 ) -> Tensor:
-    """The loss (N,) of each photo: mean |difference| of encoded spectra, and of encoded colours.
+    """Return the loss (N,) of each photo: mean |difference| of encoded spectra and of colours.
 
     Parameters
     ----------
     response
-        (B, 3), takes spectra to linear RGB.
+        (B, 3) matrix from spectra to linear RGB.
     colours
-        (N, 3, H, W) that the *reference* shows, clipped as a photo is.
+        (N, 3, H, W) colours of the *reference*, clipped like a photo.
     """
     seen = torch.einsum("nbhw,bc->nchw", estimate, response).clamp(0, 1)
     return distance(estimate, reference) + distance(seen, colours)
 
 
 def distance(light: Tensor, expected: Tensor) -> Tensor:
-    """Mean |difference| (N,) of the encoded values of two images (N, channels, H, W)."""
+    """Return the mean |difference| (N,) of two encoded images (N, channels, H, W)."""
     return (encoded(light) - encoded(expected)).abs().mean((1, 2, 3))

@@ -1,8 +1,8 @@
-"""The photos that a method is tried on: clean, noisy, compressed, badly exposed or balanced.
+"""Simulated photos for evaluation: clean, noisy, compressed, badly exposed or balanced.
 
-An `Input` makes the 8-bit sRGB photo of a reflectance cube, and a `CameraInput` the linear 16-bit
-photo of a named camera; always the same one for the same scene. A new kind is one row of `INPUTS`
-or `camera_inputs`. Letters: H rows, W columns.
+An `Input` renders a reflectance cube as an 8-bit sRGB photo, or as the linear 16-bit photo of a
+named camera. Photos of the same scene are reproducible. A new kind is a row of `INPUTS`. Letters: H
+rows, W columns.
 """
 
 import functools
@@ -38,42 +38,41 @@ HELD_OUT_CAMERAS = (
     "Panasonic_DC-GX9",
     "Sony_ILCE-7RM4",
 )
-"""Cameras that take no training photo; the models are judged on them."""
+"""Cameras reserved for evaluation, which take no training photos."""
 
 D65_KELVIN = 6504.0
 MID_GREY = 0.18
-"""Linear light at the pivot of a tone curve, which photographers expose for."""
+"""Linear light at the pivot of a tone curve, for which photographers expose."""
 
 _FULL = 65535
 
 
 @dataclass(frozen=True)
 class Input:
-    """One kind of photo of a scene: 8-bit sRGB in daylight (D65), or linear by a known camera.
+    """A kind of photo of a scene: 8-bit sRGB in daylight (D65), or linear from a known camera.
 
     Attributes
     ----------
     name
-        For the table and the command line.
+        Name in tables and on the command line.
     exposure
-        Factor on the light before anything else; clipped pixels then do not count.
+        Factor on the light before all other effects; pixels that it clips do not count.
     noise
-        Variance of the sensor noise over the linear signal (of green, if the channels differ): its
+        Variance of the sensor noise over the linear signal (of green, if the channels differ): the
         standard deviation is sqrt(noise x signal).
     kelvin
-        The daylight that the camera's white balance took the light for.
+        Daylight assumed by the camera's white balance.
     camera
-        A camera of `load_cameras` whose values a 3 x 3 matrix takes to sRGB; "" for the CIE
-        observer, by which sRGB is defined.
+        A camera from `load_cameras`, whose values a 3 x 3 matrix takes to sRGB; "" for the CIE
+        observer, which defines sRGB.
     quality
-        Quality of the JPEG compression; None for no compression.
+        Quality of JPEG compression; None for no compression.
     contrast
-        The tone curve of the camera: an exponent on linear light over mid grey (0.18), above 1 for
-        the steeper curve that most cameras have.
+        Tone curve of the camera, as an exponent on linear light over mid grey (0.18); above 1 for
+        the steeper curve of most cameras.
     acquisition
-        The camera and the light of linear, white-balanced 16-bit photos, which none of the four
-        fields above applies to. Their gains make the noise of red and blue that much larger than
-        the noise of green. None for sRGB.
+        Camera and light of linear, white-balanced 16-bit photos, to which the four fields above do
+        not apply. White-balance gains amplify the noise of red and blue. None for sRGB.
     """
 
     name: str
@@ -86,9 +85,9 @@ class Input:
     acquisition: Acquisition | None = None
 
     def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.unsignedinteger]:
-        """The photo (3, H, W) of a reflectance cube (31, H, W) at `GRID`.
+        """Return the photo (3, H, W) of a reflectance cube (31, H, W) at `GRID`.
 
-        *scene* seeds its noise.
+        *scene* seeds the noise.
         """
         if self.acquisition is None:
             return self._encoded(cube, scene)
@@ -98,12 +97,12 @@ class Input:
         return np.rint(noisy.clip(0, 1) * _FULL).astype(np.uint16)
 
     def photo(self, cube: Floats, scene: str = "") -> Photo:
-        """The same photo, as a reconstruction takes it."""
+        """Return the same photo as a `Photo`."""
         encoding: Encoding = "linear" if self.acquisition else "srgb"
         return Photo.from_array(self.photograph(cube, scene), encoding=encoding)
 
     def counted(self, codes: NDArray[np.unsignedinteger]) -> Mask:
-        """The pixels (H, W) that another exposure has not clipped, which alone count."""
+        """Return a mask (H, W) of the pixels that count: those not clipped by another exposure."""
         full = np.iinfo(codes.dtype).max
         return np.asarray((codes < full).all(axis=0) | (self.exposure == 1))
 
@@ -115,20 +114,20 @@ class Input:
         return codes if self.quality is None else jpeg(codes, quality=self.quality)
 
     def _noisy(self, linear: Floats, scene: str, gains: Floats | float = 1.0) -> Floats:
-        """*linear* (3, H, W) with noise, whose variance grows with the *gains* of the channels."""
-        # The same scene has the same noise in every run, and another one in every kind of photo.
+        """Add noise to *linear* (3, H, W), with variances that grow with the channels' *gains*."""
+        # A scene has the same noise in every run, but different noise in every kind of photo.
         random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
         deviation = np.sqrt(self.noise * gains * linear.clip(0))
         return linear + random.standard_normal(linear.shape) * deviation
 
     def _rendered(self, cube: Floats) -> Floats:
-        """Linear sRGB (3, H, W) of the cube under D65."""
+        """Return linear sRGB (3, H, W) of the cube under D65."""
         if not self.camera:
             return render_srgb(cube, GRID)
         return np.einsum("bhw,bc->chw", cube, response_in_srgb(self.camera), optimize=True)
 
     def _gains(self) -> Doubles:
-        """The gains (3,) of the white balance; green keeps its own."""
+        """Return the gains (3,) of the white balance; that of green is 1."""
         gains = daylight_white(D65_KELVIN) / daylight_white(self.kelvin)
         return gains / gains[1]
 
@@ -148,14 +147,14 @@ INPUTS: tuple[Input, ...] = (
 
 
 def jpeg(codes: Codes, **options: Any) -> Codes:
-    """*codes* (3, H, W) after a JPEG file with these *options* of Pillow."""
+    """Compress and decompress *codes* (3, H, W) as JPEG, with Pillow's *options*."""
     stream = io.BytesIO()
     Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", **options)
     return np.moveaxis(np.asarray(Image.open(stream, formats=("JPEG",))), -1, 0)
 
 
 def camera_inputs(acquisition: Acquisition) -> tuple[Input, ...]:
-    """All kinds of photos for one acquisition, without the kinds that exist only as sRGB."""
+    """Return all kinds of photos for one acquisition, without those that exist only as sRGB."""
     return tuple(
         Input(each.name, each.exposure, each.noise, acquisition=acquisition)
         for each in INPUTS
@@ -164,16 +163,16 @@ def camera_inputs(acquisition: Acquisition) -> tuple[Input, ...]:
 
 
 def training_cameras() -> list[str]:
-    """The cameras that training photos are seen with."""
+    """Return the cameras of training photos."""
     return [name for name in load_cameras() if name not in HELD_OUT_CAMERAS]
 
 
 @functools.cache
 def response_in_srgb(camera: str) -> Doubles:
-    """The response (31, 3) that takes reflectance under D65 to linear sRGB as *camera* gives it.
+    """Return the response (31, 3) from reflectance under D65 to linear sRGB as *camera* renders it.
 
-    It is white-balanced, and has the best 3 x 3 matrix: that is fitted to the measured reflectances
-    and keeps white white.
+    The response is white-balanced, with the 3 x 3 matrix that best fits measured reflectances and
+    preserves white.
     """
     spectra = measured_reflectances()
     raw = load_cameras()[camera] * illuminant("D65", GRID)[:, None]
@@ -183,6 +182,6 @@ def response_in_srgb(camera: str) -> Doubles:
 
 
 def daylight_white(kelvin: float) -> Doubles:
-    """Linear sRGB (3,) of CIE daylight of 4000 to 25000 K."""
+    """Return linear sRGB (3,) of CIE daylight of 4000 to 25000 K."""
     x, y = daylight_chromaticity(kelvin)
     return XYZ_TO_SRGB @ [x / y, 1, (1 - x - y) / y]

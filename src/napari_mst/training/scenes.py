@@ -1,4 +1,4 @@
-"""Real scenes: reflectance cubes in any format that we read, brought to 400, 410, ..., 700 nm.
+"""Real scenes: reflectance cubes in any supported format, resampled to 400, 410, ..., 700 nm.
 
 Letters: B bands, H rows, W columns.
 """
@@ -19,7 +19,7 @@ from napari_mst.formats.read_options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.photo.cameras import GRID
 
 _STEP = 10.0
-# A scene whose brightest hundredth reflects more than this has another scale than was assumed.
+# If the brightest hundredth of a scene reflects more than this, its scale was misjudged.
 _TOO_BRIGHT = 2.0
 
 
@@ -27,7 +27,7 @@ _TOO_BRIGHT = 2.0
 class Scene:
     """A reflectance cube (31, H, W) float32 at `GRID`.
 
-    *valid* (H, W) is False where the reflectance is unknown; the cube is 0 there.
+    *valid* (H, W) is False where the reflectance is unknown and the cube 0.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Scene:
 
 
 def scene_files(folder: Path) -> list[Path]:
-    """The cubes in *folder* by name, or *folder* itself where it is a cube.
+    """Return the cubes in *folder*, sorted by name, or *folder* itself if it is a cube.
 
     Raises
     ------
     CubeFileError
-        If there is none.
+        If there is no cube.
     """
     if find_format(folder):
         return [folder]
@@ -50,7 +50,7 @@ def scene_files(folder: Path) -> list[Path]:
     files = []
     for path in paths:
         form = find_format(path)
-        # Both files of an ENVI raster are recognised: its header alone is counted.
+        # Both files of an ENVI raster are recognised, but only its header counts.
         is_data_of_envi = form is not None and form.name == "envi" and path.suffix.lower() != ".hdr"
         if form is not None and not is_data_of_envi:
             files.append(path)
@@ -63,20 +63,20 @@ def scene_files(folder: Path) -> list[Path]:
 def read_scenes(
     folder: Path, full_scale: float | None = None, reading: ReadOptions = AS_THE_FILE_SAYS
 ) -> Iterator[Scene]:
-    """Every cube in *folder* as a scene, by name.
+    """Yield every cube in *folder* as a scene, sorted by name.
 
     Parameters
     ----------
     full_scale
-        The stored value that stands for reflectance 1. By default that is 1 for floats and the
-        largest number of the type for unsigned integers; a note then says so.
+        Stored value of reflectance 1. By default 1 for floats, and the largest value of the type
+        for unsigned integers, with a note.
     reading
-        What the files leave open.
+        Answers to questions that the files leave open.
 
     Raises
     ------
     CubeFileError
-        If there is no cube, or one is damaged, does not reach from 400 to 700 nm, or is not
+        If there is no cube; or if a cube is damaged, does not cover 400-700 nm, or is not
         reflectance.
     """
     for path in scene_files(folder):
@@ -84,7 +84,7 @@ def read_scenes(
 
 
 def scene_of(cube: SpectralCube, name: str, full_scale: float | None = None) -> Scene:
-    """*cube* as a scene: see `read_scenes`."""
+    """Convert *cube* to a scene: see `read_scenes`."""
     notes: tuple[str, ...] = ()
     if not full_scale:
         full_scale, notes = _guessed_scale(cube.data.dtype, name)
@@ -102,7 +102,7 @@ def scene_of(cube: SpectralCube, name: str, full_scale: float | None = None) -> 
 
 
 def resampled(data: Singles, wavelengths: ArrayLike) -> Singles:
-    """*data* (B, H, W) at `GRID`; on the grid itself nothing changes.
+    """Resample *data* (B, H, W) to `GRID`; data on the grid stay unchanged.
 
     Other bands are interpolated or averaged, see `averaging`.
     """
@@ -114,7 +114,7 @@ def resampled(data: Singles, wavelengths: ArrayLike) -> Singles:
 
 
 def _bands_between(cube: SpectralCube, name: str) -> Indices:
-    """Indices, by wavelength, of the bands that the grid needs."""
+    """Return the indices of the bands that the grid needs, by wavelength."""
     low, high = GRID[0], GRID[-1]
     order = np.argsort(cube.wavelengths, kind="stable")
     at = cube.wavelengths[order]
@@ -128,7 +128,7 @@ def _bands_between(cube: SpectralCube, name: str) -> Indices:
 
 
 def _guessed_scale(dtype: DType, name: str) -> tuple[float, tuple[str, ...]]:
-    """The stored value that stands for reflectance 1, and a note about it."""
+    """Return the stored value of reflectance 1, and notes about it."""
     if dtype.kind == "f":
         return 1.0, ()
     if dtype.kind != "u":

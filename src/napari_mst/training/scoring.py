@@ -1,8 +1,8 @@
 """Scores of methods on real scenes: `napari-mst evaluate FOLDER`.
 
-A scene is a reflectance cube from a multispectral camera. Its photo is rendered to 8-bit sRGB under
-D65, cleanly and in all the ways of `INPUTS`, reconstructed, and compared with the scene.
-Letters: B bands, H rows, W columns.
+A scene is a reflectance cube from a multispectral camera. It is rendered to 8-bit sRGB photos under
+D65, of every kind in `INPUTS`; the photos are reconstructed and compared with the scene. Letters: B
+bands, H rows, W columns.
 """
 
 import csv
@@ -48,12 +48,12 @@ Method = Callable[[Array], Floats]
 """Stored values (3, H, W) of a photo -> reflectance (31, H, W) at `GRID`."""
 
 RENDERED = "rendering it from the scene"
-"""The words that say why a photo of the tables shows colours exactly."""
+"""Reason why photos in the tables show exact colours."""
 
 ON_CPU = RunOptions(device="cpu")
 
 UNCOVERED = np.full(len(GRID), np.nan)
-"""The shares in the prediction interval, band by band, of a method that has none."""
+"""Coverage by band of a method without a prediction interval."""
 
 
 class ModelMethod:
@@ -62,7 +62,7 @@ class ModelMethod:
     Parameters
     ----------
     options
-        How it is run; the camera and the light are None for photos in 8-bit sRGB.
+        Options of the runs; camera and light are None for 8-bit sRGB photos.
     """
 
     def __init__(self, name: str, options: RunOptions = ON_CPU) -> None:
@@ -71,17 +71,17 @@ class ModelMethod:
         self._band: Mapping[str, Any] = {}
 
     def __call__(self, codes: NDArray[np.unsignedinteger]) -> Floats:
-        """Stored values (3, H, W) -> reflectance (31, H, W)."""
+        """Reconstruct reflectance (31, H, W) from stored values (3, H, W)."""
         encoding: Encoding = "srgb" if self._reconstructor.acquisition is None else "linear"
         cube = self._reconstructor.reconstruct(Photo.from_array(codes, encoding=encoding))
         self._band = cube.provenance.error_band
         return resampled(cube.data, cube.wavelengths)
 
     def covered(self, estimate: Floats, reference: Floats, counted: Mask) -> Floats:
-        """The share that `COVERED` labels, band by band (31,), where the core pixels count.
+        """Return the coverage (31,) of the interval, band by band, over counted core pixels.
 
-        The interval belongs to the photo that was taken last: it depends on whether that was a
-        JPEG. NaN if the model has no band, or no pixel counts.
+        The interval is that of the most recent photo, since it depends on whether the photo was a
+        JPEG. NaN if the model has no interval, or no pixel counts.
         """
         pixels = counted & core_pixels(reference)
         is_on_grid = np.array_equal(self._reconstructor.model.card.wavelengths, GRID)
@@ -93,7 +93,7 @@ class ModelMethod:
 
 
 def matrix_method(matrix: Floats) -> Method:
-    """The method that multiplies linear sRGB by *matrix*, (B, 3)."""
+    """Return the method that multiplies linear sRGB by *matrix* (B, 3)."""
 
     def estimate(codes: Codes) -> Floats:
         linear = srgb_to_linear(codes / 255)
@@ -103,18 +103,18 @@ def matrix_method(matrix: Floats) -> Method:
 
 
 def least_squares() -> Method:
-    """Least squares 3 -> 31 on the measured reflectances that also train the bundled models."""
+    """Return least squares 3 -> 31 on the measured reflectances that train the bundled models."""
     return matrix_method(linear_estimate(measured_reflectances(), srgb_response(GRID)))
 
 
 def linear_method(acquisition: Acquisition) -> Method:
-    """Least squares for linear 16-bit photos by this camera in this light."""
+    """Return least squares for linear 16-bit photos from this camera in this light."""
     matrix = linear_estimate(measured_reflectances(), acquisition.response)
     return lambda codes: np.einsum("bc,chw->bhw", matrix, codes / 65535, optimize=True).clip(0)
 
 
 BASELINES: dict[str, Callable[[], Method]] = {"least squares 3 to 31": least_squares}
-"""Estimates that models for sRGB are compared with: functions that make a method."""
+"""Constructors of the baselines with which models for sRGB are compared."""
 
 
 METRICS: Mapping[str, Callable[[Floats, Floats], float]] = {
@@ -126,23 +126,23 @@ METRICS: Mapping[str, Callable[[Floats, Floats], float]] = {
     "dE D65": partial(colour_difference, wavelengths=GRID, light="D65"),
     "dE A": partial(colour_difference, wavelengths=GRID, light="A"),
 }
-"""The metrics by their labels; dE is CIEDE2000 of the spectra re-rendered under an illuminant."""
+"""Metrics by label; dE is CIEDE2000 of the spectra re-rendered under an illuminant."""
 
 SHOWN = "in 1 code"
-"""Label of the share of unclipped pixels whose colour comes back within one 8-bit code."""
+"""Label for the share of unclipped pixels whose colour is reproduced to one 8-bit code."""
 
 COVERED = "in band"
-"""Label of the share of core values in the 90 % prediction interval, for methods that have one."""
+"""Label for the share of core values in the 90 % prediction interval, if the method has one."""
 
 LABELS = (*METRICS, SHOWN, COVERED)
 
 
 @dataclass(frozen=True)
 class Score:
-    """The metrics of one method on one input of one scene, or their mean over the scenes ("mean").
+    """Metrics of one method on one input of one scene, or their mean over scenes ("mean").
 
-    *covered* (31,) is, band by band, the share of the core pixels whose true value lies in the 90 %
-    prediction interval; NaN for a method without a band.
+    *covered* (31,) is the share of core pixels, band by band, whose true value lies in the 90 %
+    prediction interval; NaN for methods without an interval.
     """
 
     method: str
@@ -155,15 +155,15 @@ class Score:
 def score(
     methods: Mapping[str, Method], inputs: Sequence[Input], scenes: Iterable[Scene]
 ) -> Iterator[Score]:
-    """The metrics of every method on every input of every scene.
+    """Yield the metrics of every method on every input of every scene.
 
-    Each photo is the same for all methods.
+    All methods see the same photos.
     """
     for scene in scenes:
         for kind in inputs:
             codes = kind.photograph(scene.cube, scene.name)
             counted = scene.valid & kind.counted(codes)
-            # A photo of twice the light shows twice the reflectance.
+            # A photo with twice the light shows twice the reflectance.
             exposed = scene.cube * np.float32(kind.exposure)
             for name, method in methods.items():
                 estimate = method(codes)
@@ -177,7 +177,7 @@ def score(
 
 
 def compared(estimate: Floats, reference: Floats, counted: Mask) -> dict[str, float]:
-    """All metrics of *estimate* over the pixels that count (H, W); NaN without any."""
+    """Return all metrics of *estimate* over the *counted* pixels (H, W); NaN if there are none."""
     if not counted.any():
         return dict.fromkeys(METRICS, np.nan)
     if not counted.all():
@@ -187,18 +187,18 @@ def compared(estimate: Floats, reference: Floats, counted: Mask) -> dict[str, fl
 
 
 def by_input(scores: Iterable[Score], averages: Sequence[Score]) -> list[Score]:
-    """The scores and their *averages*, input by input, each method's scenes together."""
+    """Sort scores and their *averages* by input, keeping the scenes of each method together."""
     order = {(mean.input, mean.method): place for place, mean in enumerate(averages)}
     return sorted([*scores, *averages], key=lambda each: order[each.input, each.method])
 
 
 def means(scores: Iterable[Score]) -> list[Score]:
-    """The mean over the scenes of every method and input, in the order of the scores."""
+    """Average over scenes for every method and input, in the order of the scores."""
     return [mean_score(rows) for rows in grouped(scores)]
 
 
 def grouped(scores: Iterable[Score]) -> list[list[Score]]:
-    """The scores of each method and input together, in the order of the scores."""
+    """Group the scores by method and input, in the order of the scores."""
     groups: dict[tuple[str, str], list[Score]] = {}
     for each in scores:
         groups.setdefault((each.input, each.method), []).append(each)
@@ -206,7 +206,7 @@ def grouped(scores: Iterable[Score]) -> list[list[Score]]:
 
 
 def table(scores: Sequence[Score]) -> str:
-    """The scores as text: under the name of each input one line for each method and scene."""
+    """Format scores as text: below the name of each input, one line per method and scene."""
     lines = []
     kind = ""
     for each in scores:
@@ -221,7 +221,7 @@ def table(scores: Sequence[Score]) -> str:
 
 
 def write_csv(path: Path, scores: Iterable[Score], labels: Sequence[str] = LABELS) -> None:
-    """Write one line for each score: method, input, scene, and its values by these *labels*."""
+    """Write a line for each score: method, input, scene, and the values with these *labels*."""
     by_band = [f"{COVERED} {nm:g}" for nm in GRID]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -232,7 +232,7 @@ def write_csv(path: Path, scores: Iterable[Score], labels: Sequence[str] = LABEL
 
 
 def _shown(estimate: Floats, codes: NDArray[np.unsignedinteger], counted: Mask) -> float:
-    """The share that `SHOWN` labels; NaN for photos that are not 8-bit sRGB."""
+    """Return the share labelled `SHOWN`; NaN for photos that are not 8-bit sRGB."""
     pixels = counted & ((codes > 0) & (codes < 255)).all(axis=0)
     if codes.dtype != np.uint8 or not pixels.any():
         return np.nan
@@ -242,7 +242,7 @@ def _shown(estimate: Floats, codes: NDArray[np.unsignedinteger], counted: Mask) 
 
 
 def mean_score(rows: Sequence[Score]) -> Score:
-    """The mean of the scores of one method on one input."""
+    """Average the scores of one method on one input."""
     values = {label: _known_mean([row.values[label] for row in rows]) for label in rows[0].values}
     by_band = zip(*(row.covered for row in rows), strict=True)
     covered = np.array([_known_mean(shares) for shares in by_band])
@@ -250,6 +250,6 @@ def mean_score(rows: Sequence[Score]) -> Score:
 
 
 def _known_mean(values: Sequence[float]) -> float:
-    """The mean of the values that are not NaN; NaN if there is none."""
+    """Average the values that are not NaN; NaN if there are none."""
     numbers = [value for value in values if not np.isnan(value)]
     return float(np.mean(numbers)) if numbers else float("nan")

@@ -1,6 +1,6 @@
-"""The settings of a training: its data and its schedule.
+"""Settings of a training: data and schedule.
 
-`napari-mst train --help` reads them, so this file imports no torch.
+`napari-mst train --help` reads them, so this module does not import torch.
 """
 
 import math
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """A training to run: its start, its data, and the weights that it writes.
+    """A training to run: initial model, data, and output file.
 
     Attributes
     ----------
     output : OUT
         the .safetensors file to write
     start : NAME|FILE
-        MST++ model to go on from
+        MST++ model to continue from
     network : NAME
         a new network of another kind: mst-s, mst-m, mst-l, mst++ (as published), hdnet, edsr,
         hscnn+, hrnet, hinet, awan, or one that another package brings
     device
         auto, cuda, cuda:1, mps or cpu
 
-    what the model learns from
-    --------------------------
+    training data
+    -------------
     cubes : FOLDER
         folder of reflectance cubes
     full_scale : VALUE
-        stored value of the cubes that stands for reflectance 1
+        stored value in the cubes that stands for reflectance 1
     camera : NAME|FILE
         sRGB, Nikon_D5100, ..., or a CSV file: nm, r, g, b
     light : NAME|FILE
@@ -46,16 +46,16 @@ class TrainingPlan:
     how it learns
     -------------
     patience : N
-        end after N reports without a better one (default: never)
+        stop after N reports without improvement (default: never)
     report_every : STEPS
         steps between two reports
     loader_workers : N
-        processes that draw the photos of later steps meanwhile (default: none)
+        processes that draw the photos of later steps in advance (default: none)
 
     Raises
     ------
     ModelError
-        If *output* is no weights file, or a number cannot be.
+        If *output* is not named like a weights file, or a number is out of range.
     """
 
     output: Annotated[Path, "-o"] = Path("model.safetensors")
@@ -85,13 +85,13 @@ class TrainingPlan:
 
     @property
     def acquisition(self) -> Acquisition | None:
-        """The camera and the light of the photos; None for sRGB in daylight."""
+        """Camera and light of the photos; None for sRGB in daylight."""
         is_srgb = (self.camera, self.light) == (SRGB, DAYLIGHT)
         return None if is_srgb else Acquisition(self.camera, self.light)
 
 
 def check_weights_name(output: Path) -> None:
-    """Refuse a name that does not fit a weights file, before hours of work."""
+    """Check the name of a weights file before hours of work."""
     if output.suffix != ".safetensors":
         raise ModelError(
             f"Expected a name ending in .safetensors, got {shown(output.name)}. Add it."
@@ -100,43 +100,43 @@ def check_weights_name(output: Path) -> None:
 
 @dataclass(frozen=True)
 class FitSettings:
-    """The settings that decide the outcome of a fit; times are in steps, sizes in pixels.
+    """Settings that determine the result of a fit; times are in steps, sizes in pixels.
 
     Attributes
     ----------
     is_half
-        compute the features in bfloat16, on a device that has instructions for it
+        compute features in bfloat16 on devices with native support
     learns_cubes
-        learn the cubes themselves, not what the pixelwise network makes of a perfect photo
+        learn the cubes themselves instead of the pixelwise estimate for a perfect photo
     curriculum_start
-        how far through the curriculum the fit begins: 0 begins with noise, 1 is for a network that
-        knows them all
+        position in the curriculum at which the fit begins: 0 begins with noise, 1 is for a network
+        that has completed it
     attention : KIND
-        who attends to whom in a new network: spectral (channels, default), window, shifted,
-        overlapping (pixels of windows), hybrid (spectral and shifted windows), global (all
-        pixels), mixed (another one in each block), none
+        kind of attention in a new network: spectral (between channels, default), window, shifted,
+        overlapping (between pixels of windows), hybrid (spectral and shifted windows), global
+        (between all pixels), mixed (a different kind in each block), none
     window : N
-        side of a window of attention in pixels of its map, 1 to 64, in a kind with windows
+        side of an attention window in pixels of its map, 1 to 64, for kinds with windows
 
     how it learns
     -------------
     batch
-        photos for each step and process
+        photos per step and process
     size
         side of the photos in pixels
     stages
         stages of a new network
     learning_rate : RATE
-        learning rate at its peak
+        peak learning rate
     seed
-        seed of scenes and weights
+        seed for scenes and weights
     norm_before_attention
         LayerNorm before attention (default: as published, for all kinds but spectral)
 
     Raises
     ------
     ModelError
-        If a number cannot be.
+        If a number is out of range.
     """
 
     steps: int = 26_000
@@ -156,7 +156,7 @@ class FitSettings:
     norm_before_attention: bool | None = None
 
     def __post_init__(self) -> None:
-        # The network works on sides that are multiples of 8, and would pad others.
+        # The network works on sides that are multiples of 8 and would pad others.
         if min(self.batch, self.stages) < 1 or self.size < 8 or self.size % 8:
             raise ModelError(
                 "Expected a batch and stages of at least 1 and a size divisible by 8, got "
@@ -170,7 +170,7 @@ class FitSettings:
 
     @property
     def attention_parameters(self) -> "AttentionParameters":
-        """The attention of the blocks of a new network. Raises `ModelError` if there is none."""
+        """Attention of the blocks of a new network. Raises `ModelError` for a misplaced window."""
         from napari_mst.networks.hyperparameters import Hyperparameters  # imports torch
 
         made = Hyperparameters(
@@ -187,7 +187,7 @@ class FitSettings:
 
     @property
     def attention_options(self) -> str:
-        """The options of a command that say how blocks attend; "" for the default."""
+        """Command-line options for the attention; "" for the default."""
         options = "" if self.attention == "spectral" else f" --attention {self.attention}"
         if self.window != FitSettings.window:
             options = f"{options} --window {self.window}"
@@ -196,19 +196,19 @@ class FitSettings:
         return f"{options} --{'' if self.norm_before_attention else 'no-'}norm-before-attention"
 
     def learning_rate_at(self, step: int) -> float:
-        """Linear warm-up, then a cosine down to 1 % of the peak."""
+        """Return the learning rate: linear warm-up, then a cosine down to 1 % of the peak."""
         if step < self.warm_up:
             return self.learning_rate * (step + 1) / self.warm_up
         progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
     def tolerance_at(self, step: int) -> float:
-        """The error that counts as small beside the error of the photo.
+        """Return the tolerance added to the error of the photo in the loss.
 
-        The smaller it is, the more a clean photo counts.
+        A smaller tolerance gives clean photos more weight.
         """
         return 0.3 * (1 / 60) ** self.progress_at(step)
 
     def progress_at(self, step: int) -> float:
-        """The share of the curriculum that a network has had at a *step*."""
+        """Return the share of the curriculum completed at a *step*."""
         return self.curriculum_start + (1 - self.curriculum_start) * step / max(self.steps, 1)

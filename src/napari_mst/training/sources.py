@@ -1,4 +1,4 @@
-"""The photos and cubes of a fit: of the user's own cubes, by any camera.
+"""Photos and cubes for a fit, simulated from the user's cubes for any camera.
 
 Letters: N photos, B bands, H rows, W columns.
 """
@@ -21,51 +21,49 @@ from napari_mst.training.scenes import Scene
 
 HELD_OUT_SCENES = 32
 USUAL = 0.4
-"""The share of the photos with noise, and of those with JPEG, by which fits are judged."""
+"""Share of held-out photos with noise, and of those with JPEG."""
 
-# Of the rows of every cube, at its bottom.
+# Of the rows of every cube, at the bottom.
 _SHARE_HELD_OUT = 0.2
 _BRIGHTEST = 1.2
 _LEAST_NOISE, _MOST_NOISE = 2e-4, 5e-3
 _WORST_JPEG, _BEST_JPEG = 40, 95
-_AHEAD = 4  # draws that each process has ready: enough where one of them takes longer than a step
+_AHEAD = 4  # draws that each process prepares: enough if a draw takes longer than a step
 
 Draw = tuple[Tensor, Tensor]
-"""Photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show."""
+"""Photos (N, 3, H, W) and their cubes (N, 31, H, W)."""
 
 DrawRequest = tuple[int, int, float]
-"""The arguments of `TrainingSource.draw`: index, count and progress."""
+"""Arguments of `TrainingSource.draw`: index, count and progress."""
 
 
 class TrainingSource(Protocol):
-    """Gives linear photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show.
-
-    The same index gives the same photos.
-    """
+    """Provides linear photos (N, 3, H, W) and their cubes (N, 31, H, W), reproducibly by index."""
 
     response: Tensor
-    """(31, 3), takes a reflectance to the values of the camera; white is (1, 1, 1)."""
+    """(31, 3) matrix from reflectance to camera values; white is (1, 1, 1)."""
 
     def draw(self, index: int, count: int, progress: float) -> Draw:
-        """*count* photos and cubes to train on; *progress* is the share of the fit that is over."""
+        """Return *count* photos and cubes to train on; *progress* is the share of the fit done."""
 
     def held_out(self) -> Draw:
-        """Photos and cubes that are never trained on, always the same."""
+        """Return photos and cubes that are never trained on, always the same."""
 
 
 def degraded_at(progress: float) -> float:
-    """The share of the photos with noise, and of those with JPEG: first noise, then clean photos.
+    """Return the share of photos with noise, and of those with JPEG, which falls during the fit.
 
-    *progress* is the share of the fit that is over.
+    *progress* is the completed share of the fit.
     """
     return 0.6 - 0.25 * progress
 
 
 class Cubes:
-    """Squares of *size* pixels of real scenes, with simulated noise and JPEG.
+    """Squares of *size* pixels from real scenes, with simulated noise and JPEG.
 
-    They are turned, mirrored and exposed at random, and seen by the camera of *acquisition*, by
-    default in sRGB. The bottom fifth of every scene is held out. All scenes are kept in memory.
+    Squares are rotated, mirrored and exposed at random, and photographed by the camera of
+    *acquisition*, by default in sRGB. The bottom fifth of every scene is held out. All scenes stay
+    in memory.
 
     Raises
     ------
@@ -98,18 +96,18 @@ class Cubes:
         return len(self._trained)
 
     def draw(self, index: int, count: int, progress: float) -> Draw:
-        """Photos and cubes to train on, as `TrainingSource.draw` gives them."""
+        """Return photos and cubes to train on, see `TrainingSource.draw`."""
         seed = [self._seed, index]
         return self._photographed(self._trained, seed, count, degraded_at(progress))
 
     def held_out(self) -> Draw:
-        """Photos and cubes that are never trained on."""
+        """Return photos and cubes that are never trained on."""
         return self._photographed(self._held_out, [self._seed], HELD_OUT_SCENES, USUAL)
 
     def _photographed(
         self, cubes: Sequence[Singles], seed: Sequence[int], count: int, degraded: float
     ) -> Draw:
-        """Squares of the *cubes*, and photos of them; larger cubes are drawn more often."""
+        """Return photos of random squares of *cubes*, and the squares; larger cubes have more."""
         random = np.random.default_rng(seed)
         areas = np.array([cube[0].size for cube in cubes])
         chosen = random.choice(len(cubes), count, p=areas / areas.sum())
@@ -118,7 +116,7 @@ class Cubes:
         return torch.from_numpy(np.stack(photos)), torch.from_numpy(np.stack(squares))
 
     def _square(self, cube: Singles, random: np.random.Generator) -> Singles:
-        """A square (31, size, size) of the *cube*."""
+        """Return a random square (31, size, size) of the *cube*."""
         size = self._size
         _, height, width = cube.shape
         top = random.integers(height - size + 1)
@@ -130,9 +128,9 @@ class Cubes:
         return (square * np.float32(2 ** random.uniform(-1, 0.5))).clip(0, _BRIGHTEST)
 
     def _photo(self, square: Singles, degraded: float, random: np.random.Generator) -> Singles:
-        """A photo (3, size, size) of *square* in linear light."""
+        """Return a photo (3, size, size) of *square* in linear light."""
         is_noisy, is_jpeg = random.random(2) < degraded
-        # As often from each power of ten.
+        # Log-uniform.
         noise = _LEAST_NOISE * (_MOST_NOISE / _LEAST_NOISE) ** random.random()
         quality = int(random.integers(_WORST_JPEG, _BEST_JPEG + 1))
         kind = Input(
@@ -147,14 +145,14 @@ class Cubes:
 def drawn(
     source: TrainingSource, requests: Sequence[DrawRequest], processes: int = 0
 ) -> Generator[Draw, None, None]:
-    """The draws of *source* for the *requests*, drawn here or ahead in some *processes*.
+    """Yield the draws of *source* for *requests*, drawn here or in advance by some *processes*.
 
-    A draw depends on its request alone, so a fit sees the same photos whichever process draws them.
+    A draw depends only on its request, so a fit sees the same photos whichever process draws them.
     """
     if not processes:
         yield from (source.draw(*request) for request in requests)
         return
-    # Processes are spawned: a fork of a program with threads of torch may hang.
+    # Processes are spawned, since forking a program with torch threads may hang.
     ahead: Any = DataLoader(
         cast("Dataset[DrawRequest]", requests),
         batch_size=None,

@@ -1,4 +1,4 @@
-"""Train MST++ on the user's cubes, from the beginning or from a model: `napari-mst train`.
+"""Trains MST++ on the user's cubes, from scratch or from a model: `napari-mst train`.
 
 Several GPUs or processes: `torchrun --nproc-per-node 2 --no-python napari-mst train ...`.
 """
@@ -37,20 +37,20 @@ from napari_mst.training.sources import Cubes, TrainingSource
 def train(
     plan: TrainingPlan, settings: FitSettings, source: TrainingSource | None = None
 ) -> ModelCard | None:
-    """Fit the network and write the best one, as float16, with its card.
+    """Fit a network and write the best version, as float16, with its card.
 
-    A fit that was stopped continues from its checkpoint. With several processes, only rank 0 writes
-    and returns the card; the others return None.
+    An interrupted fit continues from its checkpoint. With several processes, only rank 0 writes and
+    returns the card; the others return None.
 
     Parameters
     ----------
     source
-        The photos and cubes to learn from, instead of the cubes of *plan*.
+        Photos and cubes to learn from, instead of the cubes of *plan*.
 
     Raises
     ------
     CheckpointError
-        If the model to start from is not for 31 bands of reflectance at 400-700 nm.
+        If the model to start from does not have 31 bands of reflectance at 400-700 nm.
     CubeFileError
         If the cubes, the camera or the light cannot be used.
     ModelError
@@ -73,7 +73,7 @@ def train(
     save(best, plan.output, card)
     if not card.rendering:
         return card
-    print("measuring the prediction interval", flush=True)  # takes a while, without a word from it
+    print("measuring the prediction interval", flush=True)  # takes a while without further output
     _, cubes = source.held_out()
     acquisitions = [Acquisition(plan.camera, plan.light)] if card.needs_camera else []
     return calibrate(plan.output, cubes.numpy(), acquisitions)
@@ -87,10 +87,10 @@ def _cubes(plan: TrainingPlan, settings: FitSettings) -> Cubes:
 
 
 def _start(plan: TrainingPlan, settings: FitSettings, source: TrainingSource) -> Network:
-    """The network to train: a new one, or a copy of the network of the model to go on from.
+    """Return the network to train: a new one, or a copy of that of the model to continue from.
 
-    It is given the camera of *source* if it needs one. A new one for another camera than sRGB
-    refines the estimate of the bundled model for cameras.
+    The network gets the camera of *source* if it needs one. A new network for a camera other than
+    sRGB refines the estimate of the bundled model for cameras.
     """
     if plan.network:
         return _new(plan.network, settings)
@@ -108,7 +108,7 @@ def _start(plan: TrainingPlan, settings: FitSettings, source: TrainingSource) ->
 
 
 def _copied(name: str) -> Any:
-    """A copy of the network of the model *name*, whose pixelwise estimate stays as it is."""
+    """Copy the network of the model *name*, with its pixelwise estimate frozen."""
     model = load_model(name)
     if not hasattr(model.network, "stages") or not np.array_equal(model.card.wavelengths, GRID):
         raise CheckpointError(
@@ -121,7 +121,7 @@ def _copied(name: str) -> Any:
 
 
 def _new(name: str, settings: FitSettings) -> Network:
-    """A new network of another kind, whose first weights are drawn by the seed."""
+    """Make a new network of another kind, with initial weights from the seed."""
     if settings.attention_options:
         raise ModelError(
             "Expected --attention, --window or --norm-before-attention for the usual network, got "
@@ -142,7 +142,7 @@ def _new(name: str, settings: FitSettings) -> Network:
 
 
 def _card(plan: TrainingPlan, settings: FitSettings, source: TrainingSource, fit: Fit) -> ModelCard:
-    """The card of the model: its purpose and its origin."""
+    """Return the card of the model: its purpose and its origin."""
     photos, domain = "sRGB photos", "8-bit sRGB photos"
     if plan.camera != SRGB:
         photos = domain = f"linear, white-balanced RGB of {Path(plan.camera).stem}"
@@ -151,7 +151,7 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: TrainingSource, fit
     if isinstance(source, Cubes):
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
     network = plan.network.upper() or fit.network.hyperparameters.title
-    # Nothing names the rendering for one other camera or light.
+    # There is no name for the rendering of a single other camera or light.
     rendering = SRGB_D65 if plan.acquisition is None else ""
     if isinstance(getattr(fit.network, "pixelwise", None), CameraNetwork):
         rendering = CAMERA_RGB
