@@ -1,1 +1,1 @@
-"""Many photos in one run: finding them, planning their cubes, and sharing the work between runs."""
+"""Many photos in one run: finds them, plans their cubes, and shares the work between runs."""

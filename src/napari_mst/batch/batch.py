@@ -1,8 +1,8 @@
-"""The way from a photo of a batch to its cube.
+"""Makes the cube of a photo in a batch.
 
-Finished cubes stay, and other runs share the work. A worker makes a cube as a separate run would:
-it claims the cube, leaves what is finished, and saves crash-safely. So a job that is done twice,
-after a worker was killed, makes its cube once.
+Finished cubes stay, and several runs can share the work. Each worker claims a cube, skips it if it
+is finished, and saves atomically, like a separate run. So a job that is repeated after a worker was
+killed still makes its cube only once.
 """
 
 from collections import deque
@@ -31,14 +31,14 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import write_cube
 
 CubesOf = Callable[[BatchJob, set[Path], Progress], Iterable[tuple[Path, SpectralCube]]]
-"""Makes those outputs of a job that are not done, each a path and the cube to save there."""
+"""Yields the unfinished outputs of a job, as paths and the cubes to save there."""
 
 HistoryOf = Callable[[Path, str], Provenance]
-"""The history that the cube of a photo file of this sha256 has in this run."""
+"""Returns the history, in this run, of the cube of a photo file with this sha256."""
 
 
 Todo = deque[tuple[BatchJob, bool]]
-"""The jobs that are left, and whether each waits for another run that makes it."""
+"""The remaining jobs, and whether each waits for another run that claimed it."""
 
 
 class ClaimedByAnother(NapariMstError):
@@ -46,7 +46,7 @@ class ClaimedByAnother(NapariMstError):
 
 
 class Outcome(NamedTuple):
-    """The end of one job, with the error that ended it; None where its cubes are saved."""
+    """The outcome of one job: the error that ended it, or None if its cubes are saved."""
 
     job: BatchJob
     error: NapariMstError | None = None
@@ -54,14 +54,14 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """The way from a photo to its files, which Python, the command line and the window go.
+    """Makes files from photos, for Python, the command line and the window.
 
     Attributes
     ----------
     overwrite
-        Whether files that are there are written again.
+        Whether to overwrite existing files.
     goes_on
-        Whether finished cubes stay, and other runs share the work. A single cube is always made.
+        Whether finished cubes stay and other runs share the work. A single cube is always made.
     """
 
     cubes: CubesOf
@@ -70,11 +70,11 @@ class Batch:
     goes_on: bool = True
 
     def finished(self, job: BatchJob) -> set[Path]:
-        """Return the outputs of *job* that are there, undamaged, and from this very run."""
+        """Return the outputs of *job* that exist, are undamaged, and match this run."""
         return finished(job, partial(self.history, job.photo)) if self.goes_on else set()
 
     def damaged(self, job: BatchJob, done: set[Path]) -> dict[Path, str]:
-        """Return the damaged outputs of *job* that are kept beside those made again, and why."""
+        """Return the damaged outputs of *job*, which are kept beside the new ones, with reasons."""
         return damaged(job, done) if self.goes_on and not self.overwrite else {}
 
     def make(
@@ -85,12 +85,12 @@ class Batch:
         waits: bool = True,
         room: str | None = None,
     ) -> None:
-        """Make the outputs of *job* that are not done, with local copies of URLs below *room*.
+        """Make the unfinished outputs of *job*, with local copies of URLs below *room*.
 
         Raises
         ------
         ClaimedByAnother
-            If another run is making them, and this one does not wait.
+            If another run is making them and *waits* is False.
         """
         progress.check()
         with staged(job, room) as here:
@@ -101,14 +101,14 @@ class Batch:
                 self._write(here, progress)
 
     def _write(self, job: BatchJob, progress: Progress) -> None:
-        # Another run may have finished some outputs since they were looked at.
+        # Another run may have finished some outputs in the meantime.
         done = self.finished(job)
         if done.issuperset(job.outputs):
             return
         for path in self.damaged(job, done):
             set_aside(path)
         check_outputs(job, self.overwrite, done)
-        # A cancel ends a save, too, whose progress nobody follows.
+        # Saving reports no progress but can be cancelled.
         saving = Progress(is_cancelled=progress.is_cancelled)
         for path, cube in self.cubes(job, done, progress):
             write_cube(path, cube, overwrite=self.overwrite, progress=saving)
@@ -116,9 +116,9 @@ class Batch:
 
 @contextmanager
 def staged(job: BatchJob, room: str | None = None) -> Iterator[BatchJob]:
-    """*job* with local copies of its URLs below *room*; what was made there is uploaded at the end.
+    """Yield *job* with local copies of its URLs below *room*; new files are uploaded at the end.
 
-    A photo or a cube of this computer stays where it is.
+    Files on this computer are used in place.
     """
     if not (url_of(job.photo) or url_of(job.target)):
         yield job

@@ -1,4 +1,4 @@
-"""The cubes of the frames of a clip, in one OME-Zarr: (T, B, H, W). T frames, B bands."""
+"""Cubes of the frames of a clip in one OME-Zarr: (T, B, H, W), for T frames and B bands."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -19,10 +19,10 @@ from napari_mst.reconstruction.lazy_statistics import added_up
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 MOST = 8
-"""Frames from all over a clip whose statistics stand for all, at most."""
+"""Largest number of sampled frames whose statistics represent the clip."""
 
 Frames = Callable[[], Iterator[Frame | NapariMstError]]
-"""Reads a clip from its beginning, as `frames_of` does."""
+"""Reads a clip from the beginning, as `frames_of` does."""
 
 
 def reconstruct_clip(
@@ -33,16 +33,16 @@ def reconstruct_clip(
     say: Callable[[str], object] = print,
     progress: Progress = NO_PROGRESS,
 ) -> CubeClip:
-    """The cubes of the frames that *read* gives; they are made one after the other, when asked for.
+    """Return the cubes of the frames given by *read*; each cube is made when it is requested.
 
-    Frames that are damaged, or differ in size from the first, get no cube; *say* receives a
-    sentence that says so.
+    Frames that are damaged, or differ in size from the first frame, get no cube; *say* receives a
+    sentence about each.
 
     Parameters
     ----------
     is_steady
-        Take the statistics of attention from some frames of all the clip, side by side, instead of
-        each frame's own: equal colours have equal spectra then in all frames, and nothing flickers.
+        Take the statistics of attention from frames sampled all over the clip, instead of from each
+        frame. Equal colours then have equal spectra in all frames, and nothing flickers.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def write_clip(path: Path, clip: CubeClip, *, overwrite: bool = False) -> Path:
 def _sampled(
     photos: Iterator[tuple[Photo | None, float | None]],
 ) -> tuple[list[Photo], list[float | None]]:
-    """Photos from all over a clip, `MOST` at most, and the seconds of all frames."""
+    """Return at most `MOST` photos from all over a clip, and the times of all frames in seconds."""
     count, step, sample, seconds = 0, 1, list[Photo](), list[float | None]()
     for photo, when in photos:
         seconds.append(when)
@@ -104,7 +104,7 @@ def _sampled(
 def _photos(
     frames: Iterator[Frame | NapariMstError], say: Callable[[str], object]
 ) -> Iterator[tuple[Photo | None, float | None]]:
-    """The photos of the *frames* and their seconds; None where one cannot be used, and why."""
+    """Yield photo and time of each frame; unusable frames give None, and *say* gets the reason."""
     shape = None
     for frame in frames:
         if not isinstance(frame, Frame):
@@ -118,7 +118,7 @@ def _photos(
             say(f"{name}: Expected {shape} pixels, got {got}. It stays empty.")
         else:
             photo = frame.content
-            # Each frame has the same notes, but for its own numbers.
+            # All frames have the same notes, except for their values.
             for note in photo.assumptions if shape is None else ():
                 say(f"{photo.name}: {note}")
             shape = photo.shape

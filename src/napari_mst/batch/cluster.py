@@ -1,8 +1,8 @@
-"""Workers of dask.distributed that make the cubes of a batch: on this computer, or on a cluster.
+"""Makes the cubes of a batch on dask.distributed workers, on this computer or on a cluster.
 
-A plugin sends the batch, with its model, to each worker once, including workers that join later. As
-many jobs as the workers have threads follow it, so that a worker that dies costs one photo, and the
-scheduler of a million photos holds few tasks.
+A plugin sends the batch, with its model, to each worker once, including workers that join later.
+Only as many jobs are submitted as the workers have threads. So a worker that dies costs one photo,
+and the scheduler holds few tasks even for a million photos.
 """
 
 import hashlib
@@ -45,37 +45,37 @@ from napari_mst.batch.jobs import BatchJob, Report, absolute
 from napari_mst.batch.storage import is_there, marked, named, url_of
 
 TRIES = 3
-"""Workers of this computer that may die of one photo; after that it has failed."""
+"""Number of local workers that may die of one photo before it counts as failed."""
 
 TIMEOUT = 30
-"""Seconds within which a scheduler has to answer, and to get its first worker."""
+"""Seconds for a scheduler to answer, and to get its first worker."""
 
 SHARE = 0.6
-"""Share of the memory of a worker that a run takes: dask stops a worker at 0.8, ends it at 0.95."""
+"""Share of a worker's memory for a run: dask pauses a worker at 0.8 and ends it at 0.95."""
 
 GRACE = 10.0
-"""Seconds that a worker takes at most to put its files in order after a cancel."""
+"""Seconds for a worker to put its files in order after a cancellation."""
 
 
 @contextmanager
 def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None]]:
-    """A client of *workers* processes on this computer, or of the workers of a *scheduler*.
+    """Connect to *workers* new processes on this computer, or to the workers of a *scheduler*.
 
-    Yields the client, and the bytes of memory that a run on one of its workers may take; None if
-    the workers have no limit.
+    Yields the client, and the memory in bytes for a run on one of its workers; None if the workers
+    have no limit.
 
     Parameters
     ----------
     scheduler
-        Its address, as "tls://host:8786", or the file that it has written. Certificates come from
-        dask's configuration.
+        Address of a scheduler, such as "tls://host:8786", or the file that it has written.
+        Certificates come from dask's configuration.
 
     Raises
     ------
     ClusterError
-        If it does not answer, or has no worker.
+        If the scheduler does not answer, or has no worker.
     """
-    # dask would write pages about a worker that dies; our lines are one sentence.
+    # dask would print pages about a worker that dies, where one sentence is enough.
     with silence_logging_cmgr(logging.CRITICAL):
         if not workers:
             with _client_of(scheduler) as client:
@@ -84,12 +84,12 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
                 yield client, int(SHARE * min(limits)) if limits else None
             return
         threads = os.environ.get("OMP_NUM_THREADS", max(1, (os.cpu_count() or 1) // workers))
-        # dask would have malloc give back all that is freed, which slows runs down.
+        # dask's own environment makes malloc return all freed memory, which slows runs down.
         environ = {"OMP_NUM_THREADS": threads}
         settings = {
             "distributed.nanny.pre-spawn-environ": environ,
-            # Each process would wake 50 times a second to see whether it still does, and workers
-            # 100 times to note what Python does: 4 % of two cores.
+            # By default, each process wakes 50 times a second to monitor itself, and workers 100
+            # times to profile Python, which takes 4 % of two cores.
             "distributed.admin.tick.interval": "1s",
             "distributed.worker.profile.enabled": False,
         }
@@ -99,7 +99,7 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
             LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
-                memory_limit=0,  # runs keep to their share by themselves
+                memory_limit=0,  # runs limit their memory themselves
                 security=Security.temporary(),
                 dashboard_address="127.0.0.1:0",
                 silence_logs=logging.CRITICAL,
@@ -114,7 +114,7 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple[Client, int | None
 
 @contextmanager
 def _kept_environ() -> Iterator[None]:
-    """Take away again what dask leaves in the environment, which other processes would inherit."""
+    """Remove variables that dask leaves in the environment, which other processes would inherit."""
     before = dict(os.environ)
     try:
         yield
@@ -127,8 +127,8 @@ def _client_of(scheduler: str) -> Client:
     is_file = "://" not in scheduler
     try:
         if is_file:
-            Path(scheduler).stat()  # dask would wait for the file, however long
-        with warnings.catch_warnings(action="ignore"):  # of versions, which are checked
+            Path(scheduler).stat()  # dask would wait for the file indefinitely
+        with warnings.catch_warnings(action="ignore"):  # about versions, which are checked below
             client = Client(
                 address=None if is_file else scheduler,
                 scheduler_file=scheduler if is_file else None,
@@ -149,12 +149,12 @@ def _client_of(scheduler: str) -> Client:
 
 
 def check_workers(client: Client, folder: Path, photo: Path) -> None:
-    """Refuse workers that would make other cubes, or do not see the *folder* or the *photo*.
+    """Check that all workers would make the same cubes, and see the *folder* and the *photo*.
 
     Raises
     ------
     ClusterError
-        If there is one.
+        If a worker does not.
     """
     _check_versions(client)
     with marked(absolute(folder)) as mark:
@@ -168,7 +168,7 @@ def check_workers(client: Client, folder: Path, photo: Path) -> None:
 
 
 def _check_versions(client: Client) -> None:
-    # A worker without this package answers only what dask itself asks.
+    # A worker without this package can only answer dask's own requests.
     versions: Any = client.get_versions(packages=["napari-mst"])
     ours = versions["client"]["packages"]
     others = {"the scheduler": versions["scheduler"], **versions["workers"]}
@@ -181,7 +181,7 @@ def _check_versions(client: Client) -> None:
                     " Install the same version there."
                 )
     fingerprint = installed()
-    # A worker may die meanwhile: dask starts another, which is checked by its first job.
+    # If a worker dies meanwhile, dask starts another, which is checked by its first job.
     for who, theirs in client.run(installed, on_error="ignore").items():
         if theirs != fingerprint:
             raise ClusterError(
@@ -191,7 +191,7 @@ def _check_versions(client: Client) -> None:
 
 
 def installed() -> str:
-    """The SHA-256 of the versions of this package and of dask, and of all weights."""
+    """Return the SHA-256 of the versions of this package and of dask, and of all weights."""
     files = files_of_package("napari_mst.models").joinpath("weights").iterdir()
     versions = f"{__version__} {version('dask')}".encode()
     parts = [versions, *sorted(file.read_bytes() for file in files)]
@@ -199,7 +199,7 @@ def installed() -> str:
 
 
 class _Undisturbed(WorkerPlugin):
-    """Ctrl-C reaches all processes of a terminal; the run itself ends its workers."""
+    """Makes workers ignore Ctrl-C, which reaches all processes of a terminal; the run ends them."""
 
     def setup(self, worker: Any) -> None:  # noqa: ARG002 (dask gives it by name)
         """See `WorkerPlugin`."""
@@ -207,13 +207,13 @@ class _Undisturbed(WorkerPlugin):
 
 
 def _plugin_of(batch: Batch) -> Any:
-    """A plugin that sends *batch* to each worker, including workers that join later."""
+    """Return a plugin that sends *batch* to each worker, including workers that join later."""
 
-    # dask sends a local class as code. So it loads on a worker without this package, too, which
-    # says so in its first job; what dask cannot load there would end the worker without a word.
+    # dask sends a local class as code, so it loads even on a worker without this package, which
+    # then fails in its first job. A plugin that dask cannot load would end the worker silently.
     class BatchThere(WorkerPlugin):
         def setup(self, worker: Any) -> None:
-            # A worker of a cluster may have several threads, a reconstructor takes one at a time.
+            # A worker may have several threads, but a reconstructor takes one at a time.
             self.lock, self.cancelled = threading.Lock(), threading.Event()
             self.room, self.batch = worker.local_directory, None
 
@@ -235,12 +235,12 @@ def _plugin_of(batch: Batch) -> Any:
 
 
 def make_there(plugin: Any, job: BatchJob, waits: bool) -> None:
-    """Make *job* on the worker to which *plugin* has taken the batch."""
+    """Make *job* on a worker that has received the batch by *plugin*."""
     with redirect_stderr(StringIO()):
         if plugin.batch is None:
             if plugin.installed != installed():
-                raise ImportError("another napari-mst")  # the client finds out what differs
-            # Not earlier: this imports much, and a worker that comes must not stand still.
+                raise ImportError("another napari-mst")  # the client finds the difference
+            # Unpickled here, since it imports much, which would block a worker that is joining.
             plugin.batch = pickle.loads(plugin.packed)  # noqa: S301 (the client's own)
         if not (url_of(job.target) or job.target.parent.is_dir()):
             raise SaveError(
@@ -253,10 +253,10 @@ def make_there(plugin: Any, job: BatchJob, waits: bool) -> None:
 
 @contextmanager
 def _there(client: Client, plugin: Any) -> Iterator[SimpleQueue[Any]]:
-    """Have *plugin* on all workers for the block.
+    """Install *plugin* on all workers for a `with` block.
 
     Yields a queue to which the loop of *client* adds the key of each job that lost its worker.
-    Raises `ClusterError` if the scheduler goes away.
+    Raises `ClusterError` if the scheduler disappears.
     """
     heard = SimpleQueue[Any]()
 
@@ -275,7 +275,7 @@ def _there(client: Client, plugin: Any) -> Iterator[SimpleQueue[Any]]:
     except OSError:
         raise _gone() from None
     finally:
-        with suppress(OSError, RuntimeError, ValueError):  # it may be gone, which was said
+        with suppress(OSError, RuntimeError, ValueError):  # it may be gone, as reported above
             client.unsubscribe_topic("all")
             client.unregister_worker_plugin(plugin.name)
 
@@ -315,16 +315,16 @@ def made_by_workers(
 
 
 def _error_of(future: Future[Any], client: Client) -> NapariMstError | None:
-    """The error that ended the job of *future*; None where its cubes are saved.
+    """Return the error that ended the job of *future*; None if its cubes are saved.
 
     Raises
     ------
     ClusterError
-        If its worker, which came late, would make other cubes than *client*, or none.
+        If its worker, which joined late, would make different cubes than *client*, or none.
     """
     if future.cancelled():
-        raise _gone()  # a scheduler that goes away takes all futures with it
-    # A result that was lost with its worker is made again, and this waits for it.
+        raise _gone()  # a scheduler that disappears cancels all futures
+    # Waits for the repetition of a job whose result was lost with its worker.
     error: Any = future.exception()
     if error is None or (isinstance(error, NapariMstError) and not isinstance(error, Cancelled)):
         return error

@@ -1,4 +1,4 @@
-"""The cubes of a batch: one after the other in this process, or on the workers of a dask client."""
+"""Runs a batch: one job after the other in this process, or on the workers of a dask client."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected(workers: int, scheduler: str) -> Iterator[tuple["Client | None", int | None]]:
-    """See `cluster.connected`; no client for neither workers nor a scheduler."""
+    """See `cluster.connected`; without workers and scheduler, there is no client."""
     if not (workers or scheduler):
         yield None, None
         return
@@ -35,7 +35,7 @@ def connected(workers: int, scheduler: str) -> Iterator[tuple["Client | None", i
 
 
 def check_workers(client: "Client | None", jobs: Sequence[BatchJob], folder: Path) -> None:
-    """See `cluster.check_workers`; the first of *jobs* stands for all."""
+    """See `cluster.check_workers`; the first of *jobs* represents all."""
     if client is not None and jobs:
         from napari_mst.batch import cluster
 
@@ -49,23 +49,23 @@ def outcomes(
     progress: Progress = NO_PROGRESS,
     report: Report = lambda _: None,
 ) -> Iterator[Outcome]:
-    """Make *jobs* here, or on the workers of *client*; yields each as it ends.
+    """Make *jobs* here, or on the workers of *client*; yields each outcome as it ends.
 
-    A job that another run is making is looked at again at the end: if that run was killed, this one
-    makes it. *report* gets a line of that, and of each worker that died.
+    A job claimed by another run is tried again at the end, in case that run was killed. *report*
+    receives a line about it, and about each worker that died.
 
     Raises
     ------
     Cancelled
         Soon after *progress* was cancelled.
     ClusterError
-        If the scheduler of *client* goes away.
+        If the scheduler of *client* disappears.
     """
     todo: Todo = deque((job, False) for job in jobs)
     if client is None:
         ended = _made_here(batch, todo, progress)
     else:
-        # It imports dask.distributed, which is an extra.
+        # Imports dask.distributed, which is an extra.
         from napari_mst.batch.cluster import made_by_workers
 
         ended = made_by_workers(batch, todo, client, progress, report)

@@ -1,6 +1,6 @@
-"""The cubes of a run: its photos, the files that each becomes, and which of them are there.
+"""The jobs of a run: its photos, their output files, and the outputs that exist already.
 
-A person names photos by files, by folders with all folders in them, and by patterns.
+Photos are given as files, folders (searched recursively) and patterns.
 """
 
 import glob
@@ -36,29 +36,29 @@ PHOTO_SUFFIXES = (
     *HEIF_SUFFIXES,
     *RAW_SUFFIXES,
 )
-"""Files with these suffixes are taken from a folder; a file named directly may have any."""
+"""Suffixes of files that are taken from a folder; a file named directly may have any suffix."""
 
 FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)
-"""A folder with one of these suffixes is a cube or a photo, not a place for several."""
+"""Suffixes of folders that are a cube or a photo instead of a place for several."""
 
 Report = Callable[[str], None]
 """Prints one line for the user."""
 
 
 FoundPhoto = tuple[Path, Path]
-"""A photo, and the folder that was searched for it; of a named file the folder that it is in."""
+"""A photo, and the folder in which it was found; for a named file, its parent folder."""
 
 
 def find_photos(places: Iterable[Path], output: Path, report: Report) -> list[FoundPhoto]:
-    """The photos that files, folders, patterns and URLs name, each of them once.
+    """Return the photos named by files, folders, patterns and URLs, each of them once.
 
-    Folders are searched with all folders in them for files that look like photos. Cubes of ours and
-    everything in the folder *output* are left out; *report* prints how many files were left alone.
+    Folders are searched recursively for files that look like photos. Our own cubes, and everything
+    in the folder *output*, are skipped; *report* prints the number of other files.
 
     Raises
     ------
     PhotoError
-        If a folder has no photos or cannot be read, or nothing fits a pattern.
+        If a folder has no photos or cannot be read, or if nothing matches a pattern.
     """
     photos: dict[Path, FoundPhoto] = {}
     for path in chain.from_iterable(map(_expanded, places)):
@@ -74,18 +74,18 @@ def holds_several(path: Path) -> bool:
     suffix = path.suffix.lower()
     if url_of(path):
         return suffix not in (*FOLDERS, *PHOTO_SUFFIXES) and storage.is_folder(path)
-    # Path.is_dir raises where a name is too long.
+    # Path.is_dir raises if a name is too long.
     return os.path.isdir(path) and suffix not in FOLDERS  # noqa: PTH112
 
 
 def absolute(path: Path) -> Path:
-    """*path* from the root and without "..", but through the links that were named; or its URL."""
+    """Make *path* absolute and remove "..", without following links; URLs stay unchanged."""
     return path if url_of(path) else Path(os.path.abspath(path))  # noqa: PTH100 (resolve follows links)
 
 
 def _expanded(pattern: Path) -> list[Path]:
-    """The paths that fit a pattern, in order; any other path as it is."""
-    # A file may have a name that looks like a pattern, as "a[1].png".
+    """Return the paths that match a pattern, sorted; any other path unchanged."""
+    # A file name may look like a pattern, such as "a[1].png".
     if os.path.lexists(pattern) or not glob.has_magic(str(pattern)):
         if url_of(pattern):
             storage.check_there(pattern)
@@ -104,9 +104,9 @@ def _expanded(pattern: Path) -> list[Path]:
 
 
 def _photos_in(folder: Path, output: Path, report: Report) -> list[Path]:
-    """The photos below *folder*, in order.
+    """Return the photos below *folder*, sorted.
 
-    Hidden files, cubes that are folders, and what is in *output* are left out.
+    Hidden files, cubes that are folders, and everything in *output* are skipped.
     """
     files = _objects_in(folder, output) if url_of(folder) else _files_in(folder, output)
     photos = list(filter(_is_photo, files))
@@ -123,7 +123,7 @@ def _photos_in(folder: Path, output: Path, report: Report) -> list[Path]:
 def _files_in(folder: Path, output: Path) -> list[Path]:
     files: list[Path] = []
     for parent, folders, names in os.walk(folder, onerror=_refuse):
-        # os.walk searches the folders that stay in this very list.
+        # os.walk descends only into folders that remain in this list.
         folders[:] = sorted(name for name in folders if _is_searched(Path(parent, name), output))
         files += (Path(parent, name) for name in sorted(names) if not name.startswith("."))
     return files
@@ -152,7 +152,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _is_photo(file: Path) -> bool:
-    """True if the file name has a photo's extension; a TIFF may also be one of our cubes."""
+    """True if the file has the suffix of a photo and is not a TIFF with one of our cubes."""
     suffix = file.suffix.lower()
     if suffix not in (".tif", ".tiff") or url_of(file):
         return suffix in PHOTO_SUFFIXES
@@ -160,24 +160,24 @@ def _is_photo(file: Path) -> bool:
 
 
 ASIDE = ".damaged"
-"""Added to the names of the files of a damaged cube that is made again."""
+"""Suffix for the files of a damaged cube that is made again."""
 
 SIDES = ("lower", "upper")
-"""The two sides of the prediction interval of a cube."""
+"""Sides of the prediction interval of a cube."""
 
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One photo and the files that it becomes.
+    """One photo and its output files.
 
     Attributes
     ----------
     target
-        The cube.
+        The file of the cube.
     name
-        What messages call the photo: its path below the folder of all photos.
+        Name of the photo in messages: its path below the folder of all photos.
     bands
-        The lower and the upper side of the prediction interval, if they are wanted.
+        Files of the lower and the upper side of the prediction interval, if requested.
     """
 
     photo: Path
@@ -187,22 +187,22 @@ class BatchJob:
 
     @property
     def outputs(self) -> tuple[Path, ...]:
-        """All files to write, the cube first."""
+        """All output files, the cube first."""
         return (self.target, *self.bands)
 
 
 def plan_jobs(
     found: Sequence[FoundPhoto], output: Path, suffix: str, with_bands: bool
 ) -> list[BatchJob]:
-    """One job for each photo.
+    """Return a job for each photo.
 
-    Its cube lies below *output* as the photo lies below the folder that all photos share.
+    Cubes below *output* mirror the photos below the folder that all photos share.
     """
     folders = {absolute(folder) for _, folder in found}
 
     def job(photo: Path) -> BatchJob:
         whole = absolute(photo)
-        # of all folders, or of all on its drive
+        # common to all folders, or to all folders on this drive
         root = os.path.commonpath([each for each in folders if each.anchor == whole.anchor])
         below = whole.relative_to(root)
         target = output / below.with_name(f"{below.stem}{suffix}")
@@ -212,18 +212,18 @@ def plan_jobs(
 
 
 def band_targets(target: Path) -> tuple[Path, ...]:
-    """The files of the lower and the upper side of the prediction interval of the cube *target*."""
+    """Return the files of both sides of the prediction interval of the cube *target*."""
     return tuple(target.with_name(f"{target.stem}_{side}{target.suffix}") for side in SIDES)
 
 
 @contextmanager
 def folders_for(jobs: Sequence[BatchJob]) -> Iterator[None]:
-    """Make missing output folders; remove the ones that stay empty.
+    """Make missing output folders for a `with` block; remove those that stay empty.
 
     Raises
     ------
     SaveError
-        If one cannot be made.
+        If a folder cannot be made.
     """
     made: list[Path] = []
     try:
@@ -237,7 +237,7 @@ def folders_for(jobs: Sequence[BatchJob]) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make *folder*, and return the folders that were missing, outermost first."""
+    """Make *folder*; returns the folders that were missing, outermost first."""
     try:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
@@ -247,16 +247,16 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def not_saved(path: Path, error: OSError) -> SaveError:
-    """The error that says why *path* cannot be written."""
+    """Return the error that explains why *path* cannot be written."""
     reason = shown(error.strerror or error, 80)
     return SaveError(f"Expected to save to {shown(path)}, got: {reason}. Choose another folder.")
 
 
 def check_names(jobs: Sequence[BatchJob]) -> None:
-    """Refuse photos that would become one file. Raises `SaveError`."""
+    """Raise `SaveError` if two photos would become the same file."""
     first = dict[str, BatchJob]()
     for job in jobs:
-        # Some file systems take names that differ in case for the same.
+        # Some file systems ignore case.
         other = first.setdefault(str(job.target).casefold(), job)
         if other is not job:
             names = f"{shown(other.photo.name)} and {shown(job.photo.name)}"
@@ -273,18 +273,18 @@ def check_names(jobs: Sequence[BatchJob]) -> None:
 
 
 def check_outputs(job: BatchJob, overwrite: bool, stay: Collection[Path] = ()) -> None:
-    """Refuse what could not be saved, or would cost a file or the photo.
+    """Check that the outputs of *job* can be saved without overwriting files or the photo.
 
     Outputs that *stay* may exist.
 
     Raises
     ------
     SaveError
-        For the reasons of `formats.check_target`, or if an output is the photo itself.
+        As `formats.check_target` does, or if an output is the photo itself.
     """
     for path in job.outputs:
         if url_of(path):
-            continue  # which is looked at when there is a local copy
+            continue  # checked later, on a local copy
         check_target(path, overwrite=overwrite or path in stay)
         if _is_same_file(job.photo, path):
             raise SaveError(
@@ -294,9 +294,9 @@ def check_outputs(job: BatchJob, overwrite: bool, stay: Collection[Path] = ()) -
 
 
 def may_stay(job: BatchJob) -> set[Path]:
-    """The outputs that are cubes, empty, or that an interrupted save may have left.
+    """Return the outputs that are cubes, empty, missing, or left by an interrupted save.
 
-    `finished` and `damaged` look into them later.
+    `finished` and `damaged` read them later.
     """
     return {
         path
@@ -311,15 +311,15 @@ def is_there(path: Path) -> bool:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files, or the folder, that make up the cube *path*."""
+    """Return the files, or the folder, that make up the cube *path*."""
     forms = (form for form in FORMATS if path.suffix.lower() in form.suffixes)
     return [file for form in forms for file in form.targets(path)]
 
 
 def finished(job: BatchJob, history: Callable[[str], Provenance]) -> set[Path]:
-    """The outputs that are there, undamaged, and from this very run.
+    """Return the outputs that exist, are undamaged, and match this run.
 
-    *history* gives, for the sha256 of a photo, the history that its cube has in this run.
+    *history* returns, for the sha256 of a photo, the history of its cube in this run.
     """
     there = {path for path in job.outputs if is_there(path)}
     if not there:
@@ -338,7 +338,7 @@ def finished(job: BatchJob, history: Callable[[str], Provenance]) -> set[Path]:
 
 
 def damaged(job: BatchJob, done: Collection[Path]) -> dict[Path, str]:
-    """The outputs that are there, are not *done*, and cannot be read: why, by their paths."""
+    """Return the outputs that exist, are not *done*, and cannot be read, with the reasons."""
     faults = {}
     for path in job.outputs:
         if path in done or not is_there(path):
@@ -346,19 +346,19 @@ def damaged(job: BatchJob, done: Collection[Path]) -> dict[Path, str]:
         try:
             read_cube(path, verify=True)
         except (ColourPhoto, ChoiceNeeded, OutOfMemory):
-            pass  # another file than a cube of ours, or a whole one
+            pass  # not one of our cubes, or an intact one
         except NapariMstError as error:
             faults[path] = str(error)
     return faults
 
 
 def set_aside(path: Path) -> None:
-    """Rename the files of the damaged cube *path*: a person may have changed it on purpose.
+    """Rename the files of the damaged cube *path*, which may have been changed on purpose.
 
     Raises
     ------
     SaveError
-        If they cannot be renamed.
+        If a file cannot be renamed.
     """
     for file in filter(os.path.lexists, files_of(path)):
         kept = (f"{file.name}{ASIDE}{number or ''}" for number in itertools.count())
@@ -377,8 +377,8 @@ def _is_same_file(photo: Path, target: Path) -> bool:
 
 
 def _is_cube_of(path: Path, history: Provenance, side: str) -> bool:
-    """True if *path* is, undamaged, the cube of *history*, or that *side* of its interval."""
-    # This imports torch, which must wait until there is a file to look into.
+    """True if *path* is the undamaged cube with *history*, or the *side* of its interval."""
+    # Imports torch, which must wait until there is a file to read.
     from napari_mst.reconstruction.model_intervals import interval_side
 
     try:
@@ -391,9 +391,9 @@ def _is_cube_of(path: Path, history: Provenance, side: str) -> bool:
 
 @contextmanager
 def claimed(job: BatchJob, progress: Progress, *, waits: bool) -> Iterator[bool]:
-    """Claim *job* for this run while the block lasts, and give whether it is ours.
+    """Claim *job* for this run during a `with` block; yields whether the claim succeeded.
 
-    With *waits* it waits for another run that has claimed the job, until *progress* is cancelled.
+    With *waits*, it waits for another run that claimed the job, until *progress* is cancelled.
 
     Raises
     ------
@@ -415,7 +415,7 @@ def claimed(job: BatchJob, progress: Progress, *, waits: bool) -> Iterator[bool]
     try:
         yield True
     finally:
-        # Deleted while it is still locked: another run must not lock a file that then goes.
+        # Deleted while still locked, so that no other run locks a file that then disappears.
         with suppress(OSError):
             path.unlink()
         lock.release()

@@ -1,4 +1,4 @@
-"""Many photos at once, for a notebook."""
+"""Reconstructs many photos at once, for notebooks."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -38,36 +38,36 @@ def reconstruct_many(  # noqa: PLR0913 (public, its options by name)
     overwrite: bool = False,
     progress: ProgressLike = None,
 ) -> list[Outcome]:
-    """Save the cubes of many photos in *folder*; finished ones of the same model stay.
+    """Save the cubes of many photos in *folder*; finished cubes from the same model stay.
 
     Parameters
     ----------
     photos
-        Files, folders, patterns or URLs, as "s3://bucket/photos" (see `docs/clusters.md`).
+        Files, folders, patterns or URLs such as "s3://bucket/photos" (see `docs/clusters.md`).
     client
-        A `distributed.Client`, whose workers make the cubes; by default this process does.
+        A `distributed.Client` whose workers make the cubes; by default, this process makes them.
     model
         As for `reconstruct`.
     suffix
-        The format of the cubes.
+        Suffix of the cubes, which determines their format.
 
     Returns
     -------
-    The end of each photo: its `job.photo`, its `job.target`, and its `error`, None where the cube
+    The outcome of each photo: its `job.photo`, `job.target` and `error`, which is None if the cube
     is saved.
 
     Raises
     ------
     PhotoError, ModelError, SaveError, ClusterError
-        If there are no photos, no such model, a file in the way, or workers that would make other
-        cubes or do not see the folder; before any cube is made.
+        Before any cube is made: if there are no photos, no such model, a file in the way, or
+        workers that would make different cubes or do not see the folder.
 
     Notes
     -----
     =======  ======================================================================
     photos   files, as for `Photo.read`
-    folder   a folder, which is made if it is missing, or a URL
-    returns  a list, in the order in which the photos ended
+    folder   a folder, which is created if missing, or a URL
+    returns  a list, in the order in which the photos finished
     =======  ======================================================================
 
     Examples
@@ -101,7 +101,7 @@ def _reconstructor(model: str) -> Reconstructor:
 
 
 class _Making:
-    """Makes the cubes of photos with one *model*, or with the one that fits each photo."""
+    """Makes cubes with one *model*, or with the model that suits each photo."""
 
     def __init__(self, model: str | PathLike[str] | Model | None) -> None:
         if isinstance(model, str | PathLike):
@@ -109,17 +109,17 @@ class _Making:
         self._own = None if model is None else Reconstructor(model)
 
     def reconstructor_of(self, photo: Photo) -> Reconstructor:
-        """The reconstructor for *photo*."""
+        """Return the reconstructor for *photo*."""
         return self._own or _reconstructor(model_for(photo.exact_by))
 
     def history(self, path: Path, sha256: str) -> Provenance:
-        """See `History`."""
+        """See `HistoryOf`."""
         photo = Photo.read(path)
         return self.reconstructor_of(photo).origin(sha256, photo.encoding)
 
     def cubes(
         self, job: BatchJob, _: set[Path], progress: Progress
     ) -> Iterator[tuple[Path, SpectralCube]]:
-        """See `Cubes`."""
+        """See `CubesOf`."""
         photo = Photo.read(job.photo)
         yield job.target, self.reconstructor_of(photo).reconstruct(photo, progress)

@@ -1,7 +1,7 @@
-"""Photos and cubes on object storage, by URL: what is there, and copies to and from local files.
+"""Photos and cubes on object storage, by URL: listing them, and copying to and from local files.
 
 fsspec opens the storage: s3:// with the package s3fs, gs:// with gcsfs, https:// with aiohttp. A
-URL is carried as a `Path`, which keeps one of its two slashes: "s3:/bucket/photo.jpg".
+URL is held in a `Path`, which keeps one of its two slashes: "s3:/bucket/photo.jpg".
 """
 
 import re
@@ -16,27 +16,27 @@ from napari_mst.base.errors import NapariMstError, PhotoError, SaveError, shown
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(?=[^/])")
 
 Stamps = Mapping[Path, tuple[int, int]]
-"""The files in a folder, with the time of their last change and their inode."""
+"""Files in a folder, with modification time and inode."""
 
 
 def url_of(path: Path) -> str:
-    """The URL that *path* carries; "" if it is a path of this computer."""
+    """Return the URL held in *path*; "" for a path on this computer."""
     text = path.as_posix()
     return _URL.sub(r"\1://", text, count=1) if _URL.match(text) else ""
 
 
 def named(path: Path) -> str:
-    """The URL, or the path, for a person."""
+    """Return the URL or the path for display."""
     return url_of(path) or str(path)
 
 
 @contextmanager
 def opened(path: Path, error: type[NapariMstError] = PhotoError) -> Iterator[tuple[Any, str]]:
-    """The file system of *path* and its name there; what goes wrong becomes an *error*."""
+    """Yield the file system of *path* and its name there; failures become an *error*."""
     try:
         from fsspec.core import url_to_fs
 
-        # Other processes write there: what was listed before may be old.
+        # Other processes write there, so cached listings may be outdated.
         yield url_to_fs(named(path), use_listings_cache=False)
     except NapariMstError:
         raise
@@ -59,7 +59,7 @@ def check_there(path: Path) -> None:
 
 
 def listed(path: Path) -> list[Path]:
-    """All objects below the URL *path*, or that fit it as a pattern, in order; none is hidden."""
+    """Return all objects below the URL *path*, or matching it, sorted and without hidden ones."""
     with opened(path) as (system, name):
         found = system.glob(name) if "*" in name else system.find(name)
         paths = (Path(system.unstrip_protocol(each)) for each in sorted(found))
@@ -67,7 +67,7 @@ def listed(path: Path) -> list[Path]:
 
 
 def fetch(path: Path, local: Path) -> bool:
-    """Copy the object, or the Zarr group, at the URL *path* to *local*; False if none is."""
+    """Copy the object, or the Zarr group, at the URL *path* to *local*; False if it is missing."""
     with opened(path) as (system, name):
         try:
             if path.suffix.lower() == ".zarr":
@@ -80,7 +80,7 @@ def fetch(path: Path, local: Path) -> bool:
 
 
 def stamps(folder: Path) -> Stamps:
-    """The state of the files in *folder*, from which `upload` finds the changed ones."""
+    """Return the state of the files in *folder*, from which `upload` detects changes."""
     files = (file for file in folder.rglob("*") if file.is_file())
     return {file: (file.stat().st_mtime_ns, file.stat().st_ino) for file in files}
 
@@ -88,19 +88,19 @@ def stamps(folder: Path) -> Stamps:
 def upload(folder: Path, to: Path, before: Stamps) -> None:
     """Copy the files of *folder* that have changed since *before* to the URL *to*.
 
-    A header, or the metadata of a Zarr group, leaves first and arrives last: no object ever
-    describes others that are old or missing.
+    Headers, and the metadata of Zarr groups, are deleted first and uploaded last, so no object ever
+    describes outdated or missing ones.
 
     Raises
     ------
     SaveError
-        If that fails; the same command makes the cube again.
+        If the upload fails; the same command makes the cube again.
     """
     changed = [file for file, stamp in stamps(folder).items() if before.get(file) != stamp]
     places = {file: to / file.relative_to(folder) for file in changed}
     records = [file for file in changed if file.suffix == ".hdr" or file.parent.suffix == ".zarr"]
     for record in records:
-        # All chunks of an old Zarr group go, for the new one may have fewer.
+        # All chunks of an old Zarr group are deleted, as the new group may have fewer.
         old = places[record].parent if record.name == "zarr.json" else places[record]
         with opened(old, SaveError) as (system, name):
             if system.exists(name):
@@ -112,7 +112,7 @@ def upload(folder: Path, to: Path, before: Stamps) -> None:
 
 @contextmanager
 def marked(folder: Path) -> Iterator[Path]:
-    """A file that lies in *folder* for the block, by which others show that they see it.
+    """Put a file into *folder* for a `with` block, by which other processes show that they see it.
 
     Raises `SaveError` if nothing can be written there.
     """
