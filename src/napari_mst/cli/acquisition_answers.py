@@ -1,4 +1,4 @@
-"""The acquisition of photos as the user states it: camera, light, white and chart."""
+"""The user's statements about the acquisition of photos: camera, light, white and chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,29 +29,28 @@ if TYPE_CHECKING:
 
 
 def place(text: str) -> PatchPlace:
-    """A pixel from "120,80", or a rectangle from "100:140,60:100"."""
+    """Parse a pixel such as "120,80", or a rectangle such as "100:140,60:100"."""
     return rectangle(text) if ":" in text else pixel_of(text)
 
 
 def _where(text: str) -> PatchPlace | str:
-    """The word "estimate", or the place of a grey patch."""
+    """Parse the word "estimate", or the place of a grey patch."""
     return text if text == ESTIMATED else place(text)
 
 
 @dataclass(frozen=True)
 class AcquisitionAnswers:
-    """The user's knowledge of how photos were taken: encoding, balance, camera, light and chart.
+    """The user's answers on how photos were taken: encoding, balance, camera, light and chart.
 
     Attributes
     ----------
     linear
         the photo holds linear light, not sRGB
     balance : estimate|ROW,COLUMN
-        correct sRGB photos: the white balance by the light that each photo itself shows, if that
-        is far from D65; or white balance and exposure by a grey patch in it (a pixel, or a
-        rectangle ROW0:ROW1,COL0:COL1; see --patch-photo). Give it again for each grey of a scale,
-        which shows the tone curve, too. With mstpp-photo, the greys of the photo itself correct its
-        cube
+        correct sRGB photos: their white balance by the light estimated from each photo, if that is
+        far from D65; or white balance and exposure by a grey patch in the photo (a pixel, or a
+        rectangle ROW0:ROW1,COL0:COL1; see --patch-photo). Repeat it for each grey of a scale, which
+        gives the tone curve, too. With mstpp-photo, greys in the photo itself correct its cube
     patch_reflectance : SHARE
         reflectance of the grey patch, one for each --balance (default: 0.2, a grey card); or of
         the white frame (default: 1)
@@ -61,27 +60,27 @@ class AcquisitionAnswers:
     how the photo was taken; `napari-mst cameras` lists the names
 
     camera : NAME|FILE
-        a camera, as Nikon_D5100, or a CSV file: nm, r, g, b (default: the one that the photo's
-        file names)
+        a camera, such as Nikon_D5100, or a CSV file: nm, r, g, b (default: the camera named in the
+        photo's file)
     illuminant : NAME|FILE
-        a light, as D65, 'Planck 3200 K' or '0.7 A + 0.3 F11', or a CSV file: nm, power; or
-        estimate: RAW and --unbalanced photos show it themselves (default: the one that a grey
-        patch or a white frame shows; estimate with --unbalanced)
+        a light, such as D65, 'Planck 3200 K' or '0.7 A + 0.3 F11', or a CSV file: nm, power; or
+        estimate, for RAW and --unbalanced photos (default: the light found by a grey patch or a
+        white frame; estimate with --unbalanced)
     light_spectra : FILE
         measured spectra with rows and columns in the photo, which improve an estimated light: a CSV
-        as `napari-mst spectra` writes it
+        file as written by `napari-mst spectra`
     white : VALUE
         stored value of a white surface (default: full scale)
     unbalanced
-        the values come from the sensor without any white balance; a RAW photo is balanced as shot
-        otherwise
+        the values come from the sensor without any white balance; otherwise, a RAW photo is
+        balanced as shot
     white_patch : ROW,COLUMN
-        a grey or white patch, which shows white, balance and light; or a rectangle
+        a grey or white patch, which gives white, balance and light; or a rectangle
         ROW0:ROW1,COL0:COL1
     patch_photo : FILE
         another photo that shows the patch (also that of --balance), of the same light and exposure
     white_frame : FILE
-        a photo of a white surface that fills it, by which each photo is divided
+        a photo filled by a white surface, by which each photo is divided
     dark_frame : FILE
         a photo with the lens covered, which is subtracted from both first
 
@@ -90,12 +89,12 @@ class AcquisitionAnswers:
     calibrates sRGB photos, RAW and linear ones
 
     chart : ROW,COLUMN
-        the middles of its corner patches, in their order around it; the report says how far each
-        patch is off, and the cube is corrected by the patches
+        centres of the corner patches, in order around the chart; the report lists the error of
+        each patch, and the cube is corrected by the patches
     find_chart
-        look for the chart in the photo, instead of --chart (extra `charts`)
+        find the chart in the photo, instead of --chart (extra `charts`)
     chart_kind
-        which chart it is
+        kind of chart
     chart_photo : FILE
         another photo that shows the chart, of the same camera, light and exposure
     """
@@ -119,11 +118,11 @@ class AcquisitionAnswers:
 
 
 UNANSWERED = AcquisitionAnswers()
-"""The user knows nothing of it."""
+"""No answers."""
 
 
 def flat_field_of(taken: AcquisitionAnswers) -> FlatField | None:
-    """The frames of *taken*; None without a white one. Raises `PhotoError`."""
+    """Read the frames of *taken*; None without a white frame. Raises `PhotoError`."""
     white, dark = taken.white_frame, taken.dark_frame
     if white is None:
         if dark is not None:
@@ -137,14 +136,14 @@ def flat_field_of(taken: AcquisitionAnswers) -> FlatField | None:
 
 
 def calibration_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> "Calibration | None":
-    """The calibration by the chart of *taken*, with its report; None without a chart.
+    """Calibrate by the chart of *taken*, and print the report; None without a chart.
 
     Raises
     ------
     CameraError
-        If another option gives camera, light or white, too.
+        If another option gives camera, light or white as well.
     PhotoError
-        If the chart is none, or a photo cannot be read.
+        If there is no such chart, or a photo cannot be read.
     """
     if taken.chart is None and not taken.find_chart:
         return None
@@ -160,7 +159,7 @@ def calibration_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> "Calibr
             "The chart gives camera, light and white."
         )
     path = one_photo(taken.chart_photo, photos, option, "chart")
-    # It imports torch, which a refused argument must not wait for.
+    # Imported late, so that refused arguments need not wait for it.
     from napari_mst.calibration.chart_calibration import calibrate
 
     photo = Photo.read(path, encoding="linear" if taken.linear else None)
@@ -176,9 +175,9 @@ def calibration_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> "Calibr
 
 
 def one_photo(named: Path | None, photos: Sequence[Path], option: str, thing: str) -> Path:
-    """The photo that shows the *thing* of an *option*: the *named* one, else the only one.
+    """Return the photo that shows the *thing* of an *option*: the *named* one, or the only photo.
 
-    Raises `PhotoError` if there are several.
+    Raises `PhotoError` if none is named and there are several.
     """
     if named is None and len(photos) != 1:
         raise PhotoError(
@@ -189,9 +188,9 @@ def one_photo(named: Path | None, photos: Sequence[Path], option: str, thing: st
 
 
 def balance_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> GreyScale | str | None:
-    """The greys by which sRGB photos are corrected, or the word "estimate"; None without either.
+    """Return the greys that correct sRGB photos, or the word "estimate"; None without either.
 
-    Raises `PhotoError` if the greys are none, or do not have a reflectance each.
+    Raises `PhotoError` if greys are unusable, or do not have one reflectance each.
     """
     places = [place for place in taken.balance if not isinstance(place, str)]
     if len(places) < len(taken.balance):
@@ -215,14 +214,14 @@ def balance_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> GreyScale |
 def acquisition_of(
     taken: AcquisitionAnswers, photos: Sequence[Path], flat_field: FlatField | None
 ) -> Acquisition | None:
-    """Camera, light and white; None if the user said nothing about them.
+    """Return camera, light and white; None if the user did not state any.
 
     Raises
     ------
     CameraError
-        If one of them is missing, unknown, or the photos are of several cameras.
+        If one of them is missing or unknown, or if the photos come from several cameras.
     PhotoError
-        If the patch is none, or a photo cannot be read.
+        If the patch is unusable, or a photo cannot be read.
     """
     patch = taken.white_patch
     if patch is None and flat_field is None:
@@ -253,9 +252,9 @@ def acquisition_of(
 
 
 def _named_acquisition(taken: AcquisitionAnswers, photos: Sequence[Path]) -> Acquisition | None:
-    """The acquisition that the user named, with the camera of the file; None if none was named."""
+    """Return the named acquisition, with the camera of the file; None if nothing was named."""
     camera = taken.camera
-    # Only the values of the sensor show the light: where there are others, it has to be named.
+    # Only sensor values reveal the light; for other values it must be named.
     light = taken.illuminant or (ESTIMATED if taken.unbalanced else "")
     if light and not camera:
         camera = _camera_of(photos)
@@ -282,9 +281,9 @@ def _named_acquisition(taken: AcquisitionAnswers, photos: Sequence[Path]) -> Acq
 def light_from_spectra(
     acquisition: Acquisition | None, file: Path, photos: Sequence[Path]
 ) -> Acquisition:
-    """The *acquisition* with the spectra of a *file*, which show the light of the only photo.
+    """Add the spectra of a *file* to *acquisition*, to estimate the light of the only photo.
 
-    Raises `CameraError`, `PhotoError` or `SpectrumError` if they cannot.
+    Raises `CameraError`, `PhotoError` or `SpectrumError` if they do not fit.
     """
     if acquisition is None or not acquisition.is_estimated:
         raise CameraError(
@@ -303,12 +302,12 @@ def light_from_spectra(
 
 
 def _camera_of(photos: Sequence[Path]) -> str:
-    """The camera that all *photos* name in their files; "" if none of them names any.
+    """Return the camera named in the files of all *photos*; "" if no file names a camera.
 
     Raises
     ------
     CameraError
-        If they name several, or one whose sensitivities nobody has measured.
+        If the files name several cameras, or one without measured sensitivities.
     """
     named = {camera_named_in(photo) for photo in photos}
     titles = sorted({" ".join(camera).strip() for camera in named} - {""})

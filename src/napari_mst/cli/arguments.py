@@ -1,17 +1,16 @@
-"""A command of the command line, its exit statuses, and its arguments from a signature.
+"""Commands of the command line: exit statuses, and arguments derived from signatures.
 
-A command is a function, and its parameters are the arguments: those before the `*` stand alone, the
-others have a flag. A parameter that is a record brings the fields of it. Types say how a text is
-read, and marks beside a type what it leaves open: `Annotated[Pixel, pixel_of, "-p"]`. A mark that
-can be called makes the value of a text, or raises `ValueError` with a sentence. Texts are flags; a
-flag with two dashes replaces the name. Any other collection has the values that may be chosen or,
-beside a record, the fields that are offered. Several values are a tuple: as many as there are types
-in it, or with `...` any number.
+A command is a function, and its parameters are the arguments: positional before the `*`, flags
+after it. A parameter that is a record contributes its fields. Types determine how text is parsed;
+annotations add what types leave open: `Annotated[Pixel, pixel_of, "-p"]`. A callable parses text to
+a value, or raises `ValueError` with a sentence. Strings are flags; a flag with two dashes replaces
+the name. Any other collection lists the allowed values or, for a record, the offered fields.
+Several values form a tuple, with a fixed number of types, or with `...` for any number.
 
-The docstring has the words. An entry `name : PLACEHOLDER` is followed by a line for `--help`, to
-which the default is added. The function may replace the entry of a record's field. A heading other
-than `Parameters` begins a group, with a line about it. `Examples` and `Notes` are shown below the
-help.
+Help texts come from docstrings. An entry `name : PLACEHOLDER` is followed by a line for `--help`,
+to which the default is added. A function may override the entry of a record's field. A heading
+other than `Parameters` begins a group and is followed by a description. `Examples` and `Notes`
+appear below the help.
 """
 
 import argparse
@@ -26,13 +25,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 DONE = 0
 SOME_FAILED = 1
-"""Some photos of several failed; the others were written."""
+"""Some of several photos failed; the others were written."""
 REFUSED = 2
-"""The command or its input was refused. argparse uses the same status."""
+"""The command or its input was refused; argparse uses the same status."""
 UNWRITTEN = 74
-"""The output could not be written, as on a full disk: EX_IOERR of sysexits.h."""
+"""The output could not be written, for example on a full disk: EX_IOERR of sysexits.h."""
 UNREAD = 141
-"""Nobody reads the output any more, as after `head`: 128 and the number of SIGPIPE."""
+"""The reader of the output has gone, for example `head`: 128 + SIGPIPE."""
 
 _PLAIN = ("Parameters", "Attributes")  # headings in a docstring that begin no group
 _HEADING = re.compile(r"^(.+)\n-{3,}\n", re.MULTILINE)
@@ -50,10 +49,10 @@ class Command:
     help
         One line of `napari-mst --help`.
     function
-        Does the work, and returns the exit status or None for `DONE`; or "module:name", which is
-        imported when the command is used.
+        The function that does the work and returns the exit status, or None for `DONE`; or
+        "module:name", imported when the command is used.
     more
-        Makes what is shown at the end of the help; named in the same way.
+        Function that returns the end of the help, named in the same way.
     """
 
     name: str
@@ -81,7 +80,7 @@ def _named(text: str) -> Any:
 
 
 def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
-    """Add an argument to *parser* for every parameter of *function*, or field of a record."""
+    """Add an argument to *parser* for every parameter of *function* and every field of a record."""
     groups: dict[str, Any] = dict.fromkeys(("", *_PLAIN), parser)
 
     def add(function: Any, default: Any, names: Collection[str], outer: dict[str, Any]) -> None:
@@ -108,9 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any])
 def called(
     function: Any, given: dict[str, Any], default: Any = None, names: Collection[str] = ()
 ) -> Any:
-    """Call *function* with the arguments that were *given*; records check themselves.
+    """Call *function* with the arguments that were *given*; records validate themselves.
 
-    A *default* record is copied, with other values of the *names* that are offered.
+    A *default* record is copied with new values for the offered *names*.
     """
     values = {}
     for parameter, kind, marks in _parameters(function, default, names):
@@ -125,18 +124,18 @@ def called(
 def _parameters(
     function: Any, default: Any, names: Collection[str]
 ) -> Iterator[tuple[Parameter, Any, list[Any]]]:
-    """Each parameter of *function* with its type and the marks beside it; some *names*, or all."""
+    """Yield parameters of *function*, with types and annotations: those in *names*, or all."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in signature(function).parameters.items():
         if not names or name in names:
             value = getattr(default, name, parameter.default)
-            # The fields of a record may be written in any order.
+            # Fields of a record may be given in any order.
             place = Parameter.KEYWORD_ONLY if is_dataclass(function) else parameter.kind
             yield parameter.replace(default=value, kind=place), *_kind_of(hints[name])
 
 
 def _kind_of(hint: Any) -> tuple[Any, list[Any]]:
-    """The first type in *hint*, and the marks beside it."""
+    """Return the first type in *hint*, and its annotations."""
     if get_origin(hint) in (Union, UnionType):
         hint, *_ = get_args(hint)
     kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
@@ -144,7 +143,7 @@ def _kind_of(hint: Any) -> tuple[Any, list[Any]]:
 
 
 def _add(group: Any, parameter: Parameter, kind: Any, marks: list[Any], option: Any) -> None:
-    """Add the argument of *parameter* to *group*; *option* has its words."""
+    """Add the argument for *parameter* to *group*; *option* has its metavar and help."""
     is_flag = parameter.kind is Parameter.KEYWORD_ONLY
     is_required = parameter.default is Parameter.empty
     option["default"] = None if is_required else parameter.default
@@ -174,7 +173,7 @@ def _add(group: Any, parameter: Parameter, kind: Any, marks: list[Any], option: 
             flags.append(f"--{parameter.name.replace('_', '-')}")
         group.add_argument(*flags, dest=parameter.name, required=is_required, **option)
     else:
-        # The name of a positional argument says where its value goes.
+        # argparse stores a positional argument under its name, so only the metavar can differ.
         option["metavar"] = option["metavar"] or parameter.name.upper()
         group.add_argument(parameter.name, **option)
 
@@ -196,6 +195,6 @@ def _parser_of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _sections(function: Callable[..., Any]) -> dict[str, str]:
-    """The texts in the docstring of *function*, by their headings."""
+    """Return the sections of the docstring of *function*, by heading."""
     _, *parts = _HEADING.split(getdoc(function) or "")
     return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))

@@ -1,4 +1,4 @@
-"""The command `attention`: matrices of a photo, maps of them, and what its pixels attend to."""
+"""The command `attention`: attention matrices, maps, and weights of pixels for a photo."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 FIRST_BLOCK = "stages.0.encoder.0"
-"""The block whose maps are made where none is named."""
+"""Default block for maps."""
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 
@@ -37,20 +37,19 @@ class AttentionOptions:
     Attributes
     ----------
     mean
-        save the mean and the standard deviation of the matrices of many photos
+        save mean and standard deviation of the matrices of many photos
     side_by_side : ROW,COLUMN
-        save a picture (.png) of six attentions of this pixel instead, side by side, without a
-        network
+        instead, save a picture (.png) of six attention mechanisms for this pixel, without a network
 
     pixels
     ------
-    for networks in which pixels attend to pixels (attention in windows, or between all pixels):
-    they have no matrices of channels, and --map, --key and --query do not apply, unless channels
-    attend to channels in them as well (hybrid)
+    for networks in which pixels attend to pixels (in windows, or all to all): they have no matrices
+    between channels, so --map, --key and --query do not apply, unless channels attend to channels
+    as well (hybrid)
 
     pixel : ROW,COLUMN
-        add the weights of every head for this pixel of the photo, in every block or in that of
-        --block; may be repeated
+        add the weights of every head for this pixel of the photo, in every block or in --block; may
+        be repeated
 
     maps
     ----
@@ -79,7 +78,7 @@ class AttentionOptions:
     query: int | None = None
 
     def check(self, path: Path) -> None:
-        """Refuse a *path* that the attention could not be saved to, before it is computed."""
+        """Check that the attention can be saved to *path*, before it is computed."""
         if self.mean and (self.map or self.pixel):
             raise SaveError("Expected --mean alone, got --map or --pixel. Leave it out.")
         suffixes: tuple[str, ...] = (".npz", ".csv")
@@ -96,7 +95,7 @@ class AttentionOptions:
 
 
 MATRICES = AttentionOptions()
-"""The matrices of all blocks, for one photo."""
+"""Saves the matrices of all blocks for one photo."""
 
 
 def save_attention(
@@ -113,9 +112,9 @@ def save_attention(
     Parameters
     ----------
     photo
-        the photo that the network looks at; with --mean a folder, or a pattern
+        the photo to explore; with --mean, a folder or a pattern
     output : OUT
-        file to write, .npz; a .csv holds the matrices only, a .tif the maps only, a page each
+        file to write: .npz; .csv for the matrices alone; .tif for the maps alone, a page each
         (default: PHOTO_attention.npz, here)
     model : NAME|FILE
         name of a model or its weights file
@@ -166,7 +165,7 @@ def save_attention(
 
 
 def _check_network(reconstructor: "Reconstructor", model: str, is_of_pixels: bool) -> None:
-    """Refuse options that the network of *model* does not have. Raises `AttentionError`."""
+    """Raise `AttentionError` if the options do not apply to the network of *model*."""
     from napari_mst.attention.recorder import attention_blocks, pixel_blocks  # imports torch
 
     has_pixels = pixel_blocks(reconstructor.network)
@@ -189,7 +188,7 @@ def _mean_record(
     name: str,
     progress: Progress,
 ) -> "AttentionRecord":
-    """The mean of the matrices of many photos, which go by one *name*."""
+    """Average the matrices of many photos, described by one *name*."""
     from napari_mst.attention.explorer import AttentionExplorer  # imports torch
     from napari_mst.attention.record import AttentionRecord
 
@@ -208,8 +207,8 @@ def _explored(
     asked: AttentionOptions,
     progress: Progress,
 ) -> "tuple[AttentionRecord, list[AttentionMap]]":
-    """The record of a *photo*, and the maps and the weights of pixels that the user *asked* for."""
-    # They import torch, which a refused argument must not wait for.
+    """Return the record of a *photo*, and the requested maps and pixel weights."""
+    # These import torch, for which refused arguments must not wait.
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
     from napari_mst.attention.recorder import pixel_blocks
@@ -243,5 +242,5 @@ def _explored(
                 part.reach(1)
     with progress_bar(photo.name, progress) as bar:
         record = pixels.reporting_to(bar).heard()
-        bar.reach(1)  # nothing runs for the shapes alone
+        bar.reach(1)  # recording only shapes reports no progress
     return record, maps

@@ -1,4 +1,4 @@
-"""The command `clip`: the frames of a video, or of a series, to one file of cubes."""
+"""The command `clip`: one file of cubes from the frames of a video or a series."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,18 +27,18 @@ def reconstruct_frames(
     model: str = DEFAULT_MODEL,
     options: RunOptions = DEFAULTS,
 ) -> None:
-    """Make the cubes of the frames of a clip, and print the path of the file.
+    """Reconstruct the frames of a clip, and print the path of the file of cubes.
 
     Parameters
     ----------
     clip
-        a video or GIF (extra `video`), a TIFF of pages, or a folder of photos; frames that are
-        damaged, or of another size than the first, are named and stay empty (NaN)
+        a video or GIF (extra `video`), a multi-page TIFF, or a folder of photos; frames that are
+        damaged, or differ in size from the first, are reported and stay empty (NaN)
     output : OUT
         .zarr to write: frames, bands, rows, columns (default: CLIP.zarr here)
     steady
-        take the statistics of attention from all of the clip, so that nothing flickers, instead of
-        from each frame
+        take the statistics of attention from the whole clip instead of from each frame, so that
+        nothing flickers
     at : ROW,COLUMN
         also write the spectrum of a pixel in each frame, to OUT_ROW_COLUMN.csv; may be repeated
     model : NAME|FILE
@@ -69,7 +69,7 @@ def reconstruct_frames(
                 if cube is not None:
                     found.append(replace(cube.spectrum(*pixel), name=name))
             yield cube
-            del cube  # before the next is computed
+            del cube  # released before the next is computed
 
     with asked_to_stop() as progress, progress_bar(clip.name, progress) as bar:
         cubes = reconstruct_clip(

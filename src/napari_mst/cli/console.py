@@ -1,4 +1,4 @@
-"""Notes and progress of the command line, on standard error, and output that is harmless."""
+"""Notes and progress on standard error, and harmless output for terminals."""
 
 import json
 import math
@@ -18,17 +18,17 @@ BAR = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
 
 
 class HarmlessStream:
-    """A text stream that writes `harmless` text to *stream*, and is like it in all else."""
+    """A wrapper of *stream* that makes all written text `harmless`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write *text*, and return how many characters that were."""
+        """Write *text*, and return the number of written characters."""
         return self._stream.write(harmless(text))
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write *lines*, which bring their own line ends."""
+        """Write *lines*, which include their line ends."""
         self._stream.writelines(map(harmless, lines))
 
     def __getattr__(self, name: str) -> Any:
@@ -37,9 +37,9 @@ class HarmlessStream:
 
 @contextmanager
 def harmless_output() -> Iterator[None]:
-    """Make all output harmless meanwhile.
+    """Make all output harmless during a `with` block.
 
-    It may come from us or from libraries, as progress, warning, log or error.
+    This includes progress, warnings, logs and errors, from us or from libraries.
     """
     output = HarmlessStream(sys.stdout)
     errors = HarmlessStream(sys.stderr)
@@ -53,15 +53,15 @@ def report(line: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a note: worth knowing, but no error."""
+    """Print a note, which is worth knowing but not an error."""
     report(f"note: {text}")
 
 
 @contextmanager
 def warnings_noted() -> Iterator[None]:
-    """Print warnings, such as about losses of a format, as notes: each once."""
+    """Print each warning once, as a note, such as those about losses of a format."""
     with warnings.catch_warnings():
-        # Python's own memory of warnings is lost whenever a library changes the filters.
+        # Python forgets which warnings it has shown when a library changes the filters.
         warnings.simplefilter("always", CurveWarning)
         noted = set()
 
@@ -76,8 +76,8 @@ def warnings_noted() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, progress: Progress) -> Iterator[Progress]:
-    """A progress bar, which is cancelled when *progress* is."""
-    # smoothing=0: the time left follows from the mean speed since the start.
+    """Show a progress bar that is cancelled together with *progress*."""
+    # smoothing=0: the remaining time follows from the mean speed since the start.
     with tqdm(total=1.0, desc=title, bar_format=BAR, smoothing=0) as bar:
 
         def advance(share: float) -> None:
@@ -88,13 +88,13 @@ def progress_bar(title: str, progress: Progress) -> Iterator[Progress]:
 
 @contextmanager
 def working(title: str) -> Iterator[Progress]:
-    """A progress bar that Ctrl-C cancels, as `asked_to_stop` says."""
+    """Show a progress bar that Ctrl-C cancels, see `asked_to_stop`."""
     with asked_to_stop() as progress, progress_bar(title, progress) as bar:
         yield bar
 
 
 def print_json(facts: Any) -> None:
-    """Print *facts* as JSON; numbers that JSON does not know, as infinity, become null."""
+    """Print *facts* as JSON; NaN and infinity become null."""
     print(json.dumps(_of_json(facts), indent=2))
 
 

@@ -1,8 +1,8 @@
-"""Ctrl-C on the command line: it ends the process at once, or after files are put in order.
+"""Ctrl-C on the command line ends the process at once, or after files are put in order.
 
-Python itself raises KeyboardInterrupt wherever it happens to be, which is not dependable. Libraries
-that are being imported swallow it or turn it into another error, and threads that compute or
-compile keep the interpreter from ending.
+Python's KeyboardInterrupt, raised wherever execution happens to be, is unreliable: libraries
+swallow it during import or turn it into another error, and threads that compute or compile keep the
+interpreter from ending.
 """
 
 import _thread
@@ -16,17 +16,17 @@ from contextlib import contextmanager, suppress
 from napari_mst.base.progress import Progress
 
 INTERRUPTED = 130
-"""Exit status: 128 and the number of SIGINT, as in a shell."""
+"""Exit status 128 + SIGINT, as in a shell."""
 
 GRACE = 1.5
-"""Seconds that `asked_to_stop` leaves for putting files in order, while the user waits."""
+"""Seconds that `asked_to_stop` allows for putting files in order, while the user waits."""
 
 GRACE_OF_WORKERS = 15.0
-"""Seconds for ending other processes, too; a second Ctrl-C ends this one at once."""
+"""Seconds if other processes must end as well; a second Ctrl-C ends this process at once."""
 
 
 def end_at_control_c() -> None:
-    """End the process at Ctrl-C; where a script ignores it, it stays ignored."""
+    """Make Ctrl-C end the process, unless it is ignored already, for example by a script."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)
 
@@ -35,10 +35,9 @@ def end_at_control_c() -> None:
 def asked_to_stop(grace: float | None = None) -> Iterator[Progress]:
     """Yield a progress that Ctrl-C cancels; the block must then stop soon.
 
-    However the block ends, KeyboardInterrupt is raised if Ctrl-C was pressed: it is never lost. A
-    second Ctrl-C acts as it did before the block. Where Ctrl-C ended the process before the block,
-    the process also ends after *grace* seconds, by
-    default `GRACE`.
+    If Ctrl-C was pressed, KeyboardInterrupt is raised however the block ends, so it is never lost.
+    A second Ctrl-C acts as before the block. If Ctrl-C ended the process before the block, the
+    process also ends after *grace* seconds, by default `GRACE`.
     """
     before = signal.getsignal(signal.SIGINT)
     is_reached = threading.current_thread() is threading.main_thread() and callable(before)
@@ -51,7 +50,7 @@ def asked_to_stop(grace: float | None = None) -> Iterator[Progress]:
         asked.set()
         signal.signal(signal.SIGINT, before)
         if before is _end:
-            # threading.Thread takes a lock, which the interrupted code may hold.
+            # threading.Thread needs a lock that the interrupted code may hold.
             _thread.start_new_thread(_end_late, (GRACE if grace is None else grace,))
 
     signal.signal(signal.SIGINT, ask)
@@ -65,17 +64,17 @@ def asked_to_stop(grace: float | None = None) -> Iterator[Progress]:
 
 def _end_late(grace: float) -> None:
     time.sleep(grace)
-    _say("\n")  # the line of a progress bar ends here
+    _say("\n")  # ends the line of a progress bar
     _end()
 
 
 def _end(*_: object) -> None:
-    """End this process at once: Python would join threads and look at every object first."""
+    """End this process at once, as Python would first join threads and finalise every object."""
     _say("cancelled\n")
     os._exit(INTERRUPTED)
 
 
 def _say(text: str) -> None:
-    """Print to standard error, past its buffer: Ctrl-C may have come in the middle of a write."""
+    """Print to standard error, bypassing its buffer, since Ctrl-C may interrupt a write."""
     with suppress(OSError):
         os.write(2, text.encode())

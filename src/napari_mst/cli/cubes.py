@@ -1,6 +1,6 @@
-"""The commands that make something of a cube file.
+"""The commands that work on cube files.
 
-These are `convert`, `spectra`, `render`, `map` and `compare`.
+These are `convert`, `spectra`, `render`, `map`, `labels` and `compare`.
 """
 
 import re
@@ -44,8 +44,8 @@ def convert(
     cube
         a cube file of any kind
     output : OUT
-        file to write; its suffix says the format, .hdr, .tif, .npz, ... (default: an ENVI file of
-        the same name, here)
+        file to write; its suffix selects the format: .hdr, .tif, .npz, ... (default: an ENVI file
+        of the same name, here)
 
     Examples
     --------
@@ -68,7 +68,7 @@ def read_pixels(
     target: OutputFile = USUAL,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
-    """Print the spectra of pixels, or write them and print the path of the file.
+    """Print the spectra of pixels, or write them to a file and print its path.
 
     Parameters
     ----------
@@ -97,14 +97,14 @@ def read_pixels(
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """The light that a picture shows a cube under.
+    """The light under which a picture shows a cube.
 
     Attributes
     ----------
     illuminant : NAME|FILE
-        light of the list below, or a CSV file of wavelength (nm) and power
+        a light from the list below, or a CSV file of wavelength (nm) and power
     unadapted
-        keep the colour of the light, as in a photo balanced for daylight; else white is white
+        keep the colour of the light, as in a photo balanced for daylight; otherwise, white is white
         under any light
     full_scale : VALUE
         stored value that stands for reflectance 1
@@ -116,7 +116,7 @@ class RenderOptions:
 
 
 IN_DAYLIGHT = RenderOptions()
-"""The picture that a command makes by default."""
+"""The default picture."""
 
 
 def render(
@@ -126,7 +126,7 @@ def render(
     options: RenderOptions = IN_DAYLIGHT,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
-    """Paint a picture of a cube under a light, write it and print its path.
+    """Render a picture of a cube under a light, write it and print its path.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def render(
 
 
 def illuminants() -> str:
-    """Return the list of lights that ends the help of `render`."""
+    """Return the list of lights for the end of the help of `render`."""
     return "\n  ".join(["illuminants:", *illuminant_names()])
 
 
@@ -177,13 +177,13 @@ class MapOptions:
     Attributes
     ----------
     number : N
-        the number that the list below names
+        numeric parameter of the map, see the list below
     text : TEXT
-        the text that the list below names
+        text parameter of the map, see the list below
     spectra : FILE
         spectra to classify by (.csv or .sli)
     photo : FILE
-        the photo that the cube was made from
+        the photo from which the cube was made
     reference : CUBE
         the cube to compare with
     """
@@ -196,7 +196,7 @@ class MapOptions:
 
 
 UNSAID = MapOptions()
-"""A map has its usual number and text."""
+"""A map with its default parameters."""
 
 
 def make_map(
@@ -214,9 +214,9 @@ def make_map(
     cube
         a cube file of any kind
     kinds : KIND
-        kind of map, of the list below; an index; or a formula
+        a kind of map from the list below; an index; or a formula
     output : OUT
-        file to write, for a single kind: .tif, .hdr or another cube format for the numbers, .png
+        file to write, for a single kind: .tif, .hdr or another cube format for the values, .png
         for a picture (default: CUBE_KIND.tif, here)
 
     Examples
@@ -245,14 +245,14 @@ def make_map(
         with working(row.title) as bar:
             made = row.make(whole, **asked, progress=bar)
             bar.reach(1.0)
-            # The titles of several planes say something: the share that each component explains.
+            # Titles of several planes are informative, such as the share of each component.
             for line in filter(None, (*made.titles, made.facts.get("map bands"), made.note)):
                 note(line)
             print(made.write(path, overwrite=target.overwrite))
 
 
 def _ordered(kind: str, given: dict[str, Any]) -> tuple[MapKind, dict[str, Any]]:
-    """The row of `MAPS` for a *kind*, which may be an index or a formula, and its arguments."""
+    """Return the row of `MAPS` for a *kind*, an index or a formula, and its arguments."""
     if kind in MAPS:
         return MAPS[kind], _asked(MAPS[kind], given)
     expanded(kind)  # an unknown word is refused before the cube is read
@@ -260,7 +260,7 @@ def _ordered(kind: str, given: dict[str, Any]) -> tuple[MapKind, dict[str, Any]]
 
 
 def _asked(kind: MapKind, given: dict[str, Any]) -> dict[str, Any]:
-    """The values of the options that were *given*, by the names that the *kind* of map has."""
+    """Return the *given* options under the argument names of the *kind* of map."""
     names = {
         kind.needs: kind.needs,
         "number": kind.number and kind.number.name,
@@ -287,7 +287,7 @@ def _asked(kind: MapKind, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def kinds() -> str:
-    """Return the list of maps below the help of `map`, one on a line."""
+    """Return the list of maps for the end of the help of `map`, one per line."""
     lines = [f"  {kind.name:<23}{kind.title}{_asks(kind)}" for kind in MAPS.values()]
     also = (
         "an index (NDVI) or a formula, such as '(r800 - r670) / (r800 + r670)', is a kind as well"
@@ -296,7 +296,7 @@ def kinds() -> str:
 
 
 def _asks(kind: MapKind) -> str:
-    """Return the options that *kind* takes, in brackets."""
+    """Return the options of *kind*, in brackets."""
     parts = []
     if kind.needs is not None:
         parts.append(f"--{kind.needs}")
@@ -318,14 +318,14 @@ def measure_labels(
 ) -> None:
     """Measure every label on a cube, such as classes or cells, write a table and print its path.
 
-    It has the area, the centre, the mean and the deviation of each band, and the indices of each.
+    The table has the area and centre of each label, mean and deviation of each band, and indices.
 
     Parameters
     ----------
     cube
         a cube file of any kind
     labels
-        an image of whole numbers of the same size, as `napari-mst map` writes classes
+        an integer image of the same size, such as the classes written by `napari-mst map`
     output : OUT
         file to write, .csv (default: CUBE_labels.csv, here)
 
@@ -352,7 +352,7 @@ def compare(
     json: bool = False,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
-    """Print the errors of a cube against a reference; `napari-mst map` makes maps of them.
+    """Print the errors of a cube against a reference; `napari-mst map` makes error maps.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ def compare(
     bands
         print the errors of every band as well
     peak : VALUE
-        value of white, which PSNR refers to
+        value of white, for PSNR
     json
         print JSON, for programs
 

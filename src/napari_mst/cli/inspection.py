@@ -1,4 +1,4 @@
-"""The commands that print: `models`, `cameras`, `info` and `doctor`; and `export`."""
+"""The commands that print information, `models`, `cameras`, `info` and `doctor`; and `export`."""
 
 import os
 import platform
@@ -23,7 +23,7 @@ from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 
 def list_models(*, json: bool = False) -> None:
-    """Print the models with their errors, or every fact about each.
+    """Print the models with their errors, or everything about them.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def list_cameras() -> None:
 def describe_cube(
     cube: Path, *, reading: ReadOptions = AS_THE_FILE_SAYS, json: bool = False
 ) -> None:
-    """Print what a cube file holds and where it came from.
+    """Print the content of a cube file and its origin.
 
     Parameters
     ----------
@@ -123,11 +123,11 @@ def _facts(cube: SpectralCube) -> dict[str, str]:
     versions = cube.provenance.versions.items()
     provenance["versions"] = ", ".join(f"{name} {number}" for name, number in versions)
     del provenance["assumptions"]  # each has a separate line
-    del provenance["sensor"]  # 93 numbers that nobody reads
+    del provenance["sensor"]  # 93 numbers, too many to read
     for name, value in provenance.items():
         if value:
             facts[name.replace("_", " ")] = value
-    if "map" in cube.metadata:  # what `Map.to_cube` notes: the formula, the bands that were taken
+    if "map" in cube.metadata:  # notes of `Map.to_cube`, such as the formula and its bands
         made = {name: str(value) for name, value in cube.metadata.items() if name[:3] == "map"}
         facts |= {name: value for name, value in made.items() if name != "map info"}
     return facts
@@ -155,32 +155,32 @@ PACKAGES = (
     "pyqtgraph",
     "vispy",
 )
-"""Packages that are reported with their versions; a missing package is named as missing."""
+"""Packages whose versions, or absence, are reported."""
 
 BINDINGS = ("PyQt6", "PySide6", "PyQt5", "PySide2")
-"""The bindings of Qt; napari takes the first that it finds."""
+"""Qt bindings; napari uses the first one that it finds."""
 
 MEGAPIXELS = ((1, 1000, 1000), (12, 3000, 4000), (100, 10_000, 10_000))
-"""The photos whose plans are printed: millions of pixels, rows, columns."""
+"""Photo sizes whose plans are printed: megapixels, rows, columns."""
 
 _OPENGL = "napari_mst.plugin.opengl"
-"""The program that asks Qt; it is named rather than imported, as all of Qt is."""
+"""Program that queries Qt; it runs in another process and is never imported here."""
 
 SECONDS = 60
-"""The time that Qt may take to open a window's surface."""
+"""Time limit for Qt to open a window's surface."""
 
 
 class ReportLine(NamedTuple):
-    """One line of the report.
+    """A line of the report.
 
     Attributes
     ----------
     name
-        The subject, in a few words.
+        Subject, in a few words.
     text
-        The finding about it.
+        Finding about the subject.
     advice
-        The repair, in a sentence; "" where nothing is wrong.
+        Sentence on how to fix a fault; "" if there is none.
     """
 
     name: str
@@ -189,7 +189,7 @@ class ReportLine(NamedTuple):
 
 
 def findings() -> Iterator[ReportLine]:
-    """All lines of the report, each as soon as it is known."""
+    """Yield the lines of the report as soon as they are known."""
     yield ReportLine("python", f"{platform.python_version()} in {sys.prefix}")
     yield ReportLine("system", f"{platform.platform()}, {os.cpu_count()} processors")
     versions = {name: _version(name) for name in PACKAGES}
@@ -202,7 +202,7 @@ def findings() -> Iterator[ReportLine]:
 
 
 def _told(subject: Callable[[], Iterator[ReportLine]]) -> Iterator[ReportLine]:
-    """The findings of *subject*; its failure is one of them."""
+    """Yield the findings of *subject*, including its failure."""
     try:
         yield from subject()
     except (NapariMstError, ImportError, OSError, RuntimeError) as error:
@@ -211,7 +211,7 @@ def _told(subject: Callable[[], Iterator[ReportLine]]) -> Iterator[ReportLine]:
 
 
 def _version(name: str) -> str:
-    """The version of a package; "" if it is not installed."""
+    """Return the version of a package; "" if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -276,16 +276,16 @@ def _window() -> Iterator[ReportLine]:
 
 
 def _advice_on(versions: Sequence[str]) -> str:
-    """The repair of bindings of Qt that cannot be used, as "name version"; "" for good ones."""
-    # It loses a reference of None at each signal; Python 3.12 and newer do not count these.
+    """Return advice on unusable Qt bindings, given as "name version"; "" if they are usable."""
+    # This version drops a reference to None at each signal; from 3.12 on, None is not counted.
     if "PySide6 6.12.0" in versions and sys.version_info < (3, 12):
         return 'It ends napari after some thousand mouse moves: pip install "PySide6!=6.12.0"'
-    # Two bindings in one process end it: a package that imports the other one is then enough.
+    # Two bindings in one process crash it, for example if a package imports the other one.
     return "Uninstall all but one." if len(versions) > 1 else ""
 
 
 def _opengl() -> ReportLine:
-    """The version of OpenGL that a window gets; asked in another process, since Qt may abort."""
+    """Return the OpenGL version of a window, from another process, since Qt may abort."""
     advice = "Look at the display and its driver: napari draws with OpenGL."
     try:
         asked = subprocess.run(
@@ -296,7 +296,7 @@ def _opengl() -> ReportLine:
     where, _, version = asked.stdout.strip().partition(" ")
     if asked.returncode:
         complaints = asked.stderr.strip().splitlines() or ["it said nothing"]
-        # Qt begins with the cause and ends with a list of its plugins; Python ends with the cause.
+        # Qt states the cause first and ends with a list of plugins; Python states the cause last.
         cause = next((line for line in complaints if line.startswith("qt.")), complaints[-1])
         return ReportLine("window", f"Qt ended: {shown(cause, 160)}", advice)
     if not version:
@@ -305,7 +305,7 @@ def _opengl() -> ReportLine:
 
 
 def _compile_all() -> Iterator[ReportLine]:
-    """Compile and keep all kernels, also for denoising."""
+    """Compile and cache all kernels, including those for denoising."""
     import numpy as np
 
     from napari_mst.denoising.nl_bayes import fastest
@@ -317,12 +317,12 @@ def _compile_all() -> Iterator[ReportLine]:
 
 
 def check_installation(*, compile: bool = False, json: bool = False) -> int:
-    """Print the findings about the installation, and how many of them are faults.
+    """Print findings about the installation, and the number of faults.
 
     Parameters
     ----------
     compile
-        only compile the kernels for this processor, as in building a container
+        only compile the kernels for this processor, for example when building a container
     json
         print JSON, for programs
 
@@ -333,7 +333,7 @@ def check_installation(*, compile: bool = False, json: bool = False) -> int:
 
     Notes
     -----
-    Each line with ! is a fault; the exit status is then 2.
+    Lines with ! are faults; the exit status is then 2.
     """
     lines = []
     for line in _compile_all() if compile else findings():

@@ -30,7 +30,7 @@ from napari_mst.cli.control_c import INTERRUPTED
 
 
 def complete(shell: Literal["bash", "zsh", "tcsh"]) -> None:
-    """Print a script by which the Tab key completes commands and options in a shell.
+    """Print a script for a shell that completes commands and options on the Tab key.
 
     Parameters
     ----------
@@ -82,18 +82,18 @@ COMMANDS: list[Command] = [
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    *arguments* default to the arguments of this process. argparse raises `SystemExit` for arguments
-    that it refuses, and after `--help`.
+    *arguments* default to those of this process. argparse raises `SystemExit` for invalid
+    arguments, and after `--help`.
     """
     try:
         try:
             return _run(arguments)
         finally:
-            # Python would flush when it ends, where a failure cannot be caught.
+            # Flushed here, since failures of Python's final flush cannot be caught.
             sys.stdout.flush()
     except OSError as error:
         _silence_broken_streams()
-        # Nobody reads the output any more, as after `| head`. Windows says EINVAL instead:
+        # The reader of the output has gone, for example `| head`. Windows reports EINVAL instead:
         # https://bugs.python.org/issue35754
         is_closed_pipe = isinstance(error, BrokenPipeError)
         if os.name == "nt" and error.errno == errno.EINVAL and error.filename is None:
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if is_closed_pipe:
             return UNREAD
         reason = error.strerror or error
-        with suppress(OSError):  # standard error itself may be what cannot be written
+        with suppress(OSError):  # standard error itself may be unwritable
             report(
                 f"error: Expected to print and save all, got: {reason}. "
                 "Make room, or write elsewhere."
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Run one command; report its errors in a sentence."""
+    """Run one command and report its errors in a sentence."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     words = [word for word in given if not word.startswith("-")]
     parser = parser_of([command for command in COMMANDS if command.name in words[:1]])
@@ -136,14 +136,14 @@ def _unknown(name: str) -> str:
 
 
 def parser_of(commands: Sequence[Command]) -> argparse.ArgumentParser:
-    """Return the parser of all `COMMANDS`, with the arguments of some *commands*.
+    """Return the parser for all `COMMANDS`, with the arguments of some *commands*.
 
-    The arguments of the others are left out, for a command is imported to know them.
+    The arguments of other commands are left out, since they would have to be imported.
     """
     parser = argparse.ArgumentParser(
         prog="napari-mst",
         description="Hyperspectral cubes from RGB photos with MST++.",
-        # wide enough for the longest name, so that each command takes one line
+        # Wide enough for the longest name, so that each command takes one line.
         formatter_class=partial(argparse.HelpFormatter, max_help_position=17),
     )
     parser.add_argument("-V", "--version", action="version", version=f"napari-mst {__version__}")
@@ -163,7 +163,7 @@ def parser_of(commands: Sequence[Command]) -> argparse.ArgumentParser:
 
 
 def _silence_broken_streams() -> None:
-    """Let a stream that cannot be written lead nowhere: Python flushes it again when it ends."""
+    """Redirect unwritable streams to nowhere, since Python flushes them again when it ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""The photos of a command, read and corrected as the user says; and the model that takes them."""
+"""Reads and corrects the photos of a command by the user's options, and loads their model."""
 
 import functools
 from collections.abc import Sequence
@@ -39,16 +39,16 @@ class PhotoOptions:
     Attributes
     ----------
     is_linear
-        The user says that the photos hold linear light.
+        True if the user states that the photos hold linear light.
     acquisition
         Camera and light; None if the user named none.
     correction
-        The chart or the frames by which the photos are corrected, if there are any.
+        Chart or frames that correct the photos, if any.
     balance
-        The grey patches by which sRGB photos are corrected, or `ESTIMATED` where each photo shows
-        its own white; None if they stay as they are.
+        Grey patches that correct sRGB photos, or `ESTIMATED` to estimate the white of each photo;
+        None for no correction.
     patches
-        A chart or greys that the photo itself shows: they are reference spectra of its cube.
+        Chart or greys in the photo itself, which serve as reference spectra of its cube.
     """
 
     is_linear: bool
@@ -59,10 +59,9 @@ class PhotoOptions:
 
     @classmethod
     def of(cls, taken: AcquisitionAnswers, photos: Sequence[Path]) -> "PhotoOptions":
-        """Read the files that show how *photos* were *taken*; the photos may name their camera.
+        """Read the files named in *taken*; the *photos* may name their camera.
 
-        Raises `CameraError`, and `PhotoError` for a photo that is not there or that shows no grey
-        surface where one is asked for.
+        Raises `CameraError`, or `PhotoError` for a missing photo or an unusable grey surface.
         """
         _check_there(photos)
         calibration = calibration_of(taken, photos)
@@ -77,11 +76,11 @@ class PhotoOptions:
 
     @property
     def encoding(self) -> Encoding | None:
-        """The encoding of the photos; None where the file states it."""
+        """Encoding of the photos; None if files state it."""
         return "linear" if self.is_linear or self.acquisition else None
 
     def model_of(self, path: Path, calibrated_by: str) -> str:
-        """The model for the photo at *path*, where none was named: see `model_for`."""
+        """Return the default model for the photo at *path*: see `model_for`."""
         is_corrected = self.correction is not None or isinstance(self.balance, GreyScale)
         is_exact = is_corrected or self.encoding == "linear" or is_raw_file(path)
         return model_for("as told" if is_exact else calibrated_by or _exact_by(path))
@@ -89,9 +88,9 @@ class PhotoOptions:
     def with_greys_as_references(
         self, path: Path, model: str, calibrated_by: str
     ) -> "PhotoOptions":
-        """The options for the photo at *path* alone, which shows the greys.
+        """Return the options for the single photo at *path*, which shows the greys itself.
 
-        They correct its cube instead of the photo, if its model finds the tone curve itself.
+        If its model estimates the tone curve, the greys correct the cube instead of the photo.
         """
         if not isinstance(self.balance, GreyScale):
             return self
@@ -100,22 +99,22 @@ class PhotoOptions:
         return uncorrected if model == PHOTOGRAPHED else self
 
     def encoding_of(self, path: Path) -> Encoding:
-        """The encoding that the photo at *path* will have."""
+        """Return the encoding that the photo at *path* will have."""
         if self.encoding == "linear" or is_raw_file(path):
             return "linear"
         try:
-            # Floats, which only TIFFs have, may be plainly light.
+            # Floats, which only TIFFs have, may plainly be linear.
             return Photo.read(path).encoding if path.suffix.lower() in (".tif", ".tiff") else "srgb"
         except PhotoError:
-            return "srgb"  # the run itself says what is wrong
+            return "srgb"  # the run itself reports the error
 
     def read(self, path: Path) -> Photo:
-        """Read a photo.
+        """Read and correct a photo.
 
-        Raises `PhotoError` where a camera is named and the photo is plainly not linear.
+        Raises `PhotoError` if a camera is named but the photo is plainly not linear.
         """
         photo = Photo.read(path, encoding=self.encoding)
-        # With --linear the user has said that even an 8-bit photo is linear.
+        # With --linear, even an 8-bit photo counts as linear.
         if self.acquisition is not None and not self.is_linear:
             try:
                 photo.check_linear()
@@ -126,7 +125,7 @@ class PhotoOptions:
         return photo if self.correction is None else self.correction.corrected(photo)
 
     def refined(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
-        """The *cube* of all of *photo*, corrected by the patches that it shows, if it shows any."""
+        """Refine the *cube* of a whole *photo* by the patches in it, if there are any."""
         if self.patches is None or cube.provenance.region:
             return cube
         from napari_mst.references.refining import refine
@@ -134,15 +133,15 @@ class PhotoOptions:
         return refine(cube, photo, self.patches, progress)
 
     def sha256_of(self, path: Path, photo_sha256: str) -> str:
-        """The sha256 that identifies the photo at *path*, from the sha256 of its file."""
+        """Return the sha256 of the corrected photo at *path*, from the sha256 of its file."""
         if self.balance is not None:
-            # Only the photo itself says how it is balanced.
+            # The correction depends on the photo itself.
             return self.read(path).sha256
         return self.correction.sha256_of(photo_sha256) if self.correction else photo_sha256
 
     def _balanced(self, photo: Photo) -> Photo:
-        """The *photo* corrected; as it is, with a note, where its own light is near D65."""
-        # It imports torch, which --help and a refused argument must not wait for.
+        """Return *photo* corrected; or unchanged, with a note, if its light is close to D65."""
+        # Imported late, so that --help and refused arguments need not wait for it.
         from napari_mst.calibration.balancing import white_balance
 
         if isinstance(self.balance, GreyScale):
@@ -156,20 +155,20 @@ class PhotoOptions:
 
 @functools.cache
 def _exact_by(path: Path) -> str:
-    """The evidence that the colours of the photo at *path* are exact, see `Photo.exact_by`."""
+    """Return the reason why the colours of the photo at *path* are exact, see `Photo.exact_by`."""
     if path.suffix.lower() not in (".png", ".tif", ".tiff", ".zarr"):
         return ""  # decoded to 8 bits
     try:
         return Photo.read(path).exact_by
     except PhotoError:
-        return ""  # the run itself says what is wrong
+        return ""  # the run itself reports the error
 
 
 def _check_there(photos: Sequence[Path]) -> None:
-    """Refuse a mistyped path now, rather than after the seconds that a model takes to load."""
+    """Raise `PhotoError` for a mistyped path before a model is loaded, which takes seconds."""
     for path in photos:
         try:
-            if not url_of(path):  # the listing that found a URL has checked it
+            if not url_of(path):  # URLs were checked by the listing that found them
                 path.stat()
         except OSError as error:
             raise PhotoError(
@@ -179,13 +178,13 @@ def _check_there(photos: Sequence[Path]) -> None:
 
 
 def load_reconstructor(model: str, options: RunOptions) -> "Reconstructor":
-    """A reconstructor that is ready to run; prints the device that it runs on."""
-    # These import torch, which --help and a refused target must not wait for.
+    """Return a reconstructor that is ready to run; prints its device."""
+    # These import torch, for which --help and refused targets must not wait.
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
     reconstructor = Reconstructor(load_model(model), **vars(options))
     note(f"running on {reconstructor.device.name}, {reconstructor.device.reason}")
-    # With a cancel, kernels are compiled on another thread. This thread receives Ctrl-C meanwhile.
+    # With a cancellable progress, kernels compile on another thread, while this one gets Ctrl-C.
     reconstructor.warm_up(note, Progress(is_cancelled=lambda: False))
     return reconstructor

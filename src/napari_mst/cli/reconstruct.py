@@ -1,4 +1,4 @@
-"""The command `reconstruct`: photos to cubes, one or a whole batch."""
+"""The command `reconstruct`: cubes from one photo or a whole batch."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,22 +44,22 @@ if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
-"""The suffix of the cubes in a folder, by the name of the format."""
+"""Suffix of the cubes in a folder, by name of the format."""
 
 CUBES = "cubes"
-"""The folder of many cubes, if the user names none."""
+"""Default folder for several cubes."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One call of `reconstruct`: its models, and how their cubes are made.
+    """One call of `reconstruct`: makes cubes with one or several models.
 
     Attributes
     ----------
     reconstructors
-        By the names of the models: the one that was named, or those for these photos.
+        Reconstructors by name of the model: the named model, or the defaults for these photos.
     is_batch
-        The cubes go into a folder: finished ones stay, and other runs share the work.
+        True if the cubes go into a folder, where finished cubes stay and other runs share the work.
     """
 
     reconstructors: Mapping[str, "Reconstructor"]
@@ -67,12 +67,12 @@ class Run:
     is_batch: bool
 
     def history(self, photo: Path, sha256: str) -> Provenance:
-        """See `History`."""
+        """See `HistoryOf`."""
         known_by = self.photos.sha256_of(photo, sha256)
         return self.reconstructor_of(photo).origin(known_by, self.photos.encoding_of(photo))
 
     def reconstructor_of(self, photo: Path) -> "Reconstructor":
-        """The reconstructor for the file *photo*."""
+        """Return the reconstructor for the file *photo*."""
         first, *others = self.reconstructors.values()
         if not others:
             return first
@@ -81,7 +81,7 @@ class Run:
     def cubes(
         self, job: BatchJob, done: set[Path], progress: Progress
     ) -> Iterator[tuple[Path, SpectralCube]]:
-        """See `Cubes`."""
+        """See `CubesOf`."""
         cube = None
         if job.target not in done:
             cube = self._reconstruct(job, progress)
@@ -112,7 +112,7 @@ class Run:
 
 
 def finished_before(batch: Batch, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Path]]:
-    """The outputs of each job that this very run has made; refuses others that are in the way."""
+    """Return the finished outputs of each job from this run; other existing files are refused."""
     there = [job for job in jobs if batch.goes_on and is_there(job.target)]
     if there:
         note(f"checking {len(there)} cubes that are there already")
@@ -129,12 +129,12 @@ def finished_before(batch: Batch, jobs: Sequence[BatchJob]) -> dict[BatchJob, se
 
 
 def _make(batch: Batch, jobs: Sequence[BatchJob], client: "Client | None") -> int:
-    """Make the outputs that are not done, here or on the workers of *client*; counts failures."""
+    """Make the unfinished outputs, here or on the workers of *client*; returns the failures."""
     done = finished_before(batch, jobs)
     todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
     for job in jobs:
         if job not in todo:
-            # Claiming removes the claim that a killed run has left.
+            # Claiming removes the lock file that a killed run has left.
             with claimed(job, NO_PROGRESS, waits=False):
                 _print_outputs(job)
     failed = 0
@@ -163,26 +163,26 @@ def _print_outputs(job: BatchJob) -> None:
 
 
 def _workers(text: str) -> int:
-    """A number of processes; 0 is this one alone."""
+    """Parse a number of processes; 0 means this process alone."""
     if text.isdecimal():
         return int(text)
     if text != "auto":
         raise ValueError(f"Expected a number or auto, got {shown(text)}. Leave it out.")
-    # By judgement: with more, the threads of one process wait for each other and for the disk.
+    # By judgement: with more cores, threads of one process wait for each other and for the disk.
     count = (os.cpu_count() or 1) // 8
     return count if count > 1 else 0
 
 
 @dataclass(frozen=True)
 class CubeTarget(OutputFile):
-    """The place of cubes, and which files are written there.
+    """Where cubes are written, and in which files.
 
     Attributes
     ----------
     format
         format of the cubes in a folder (default: envi)
     intervals
-        also write the lower and upper spectra that hold 90 % of true values: OUT_lower, OUT_upper
+        also write lower and upper spectra that enclose 90 % of true values: OUT_lower, OUT_upper
     """
 
     format: Annotated[str, tuple(SUFFIXES)] | None = None
@@ -190,23 +190,23 @@ class CubeTarget(OutputFile):
 
 
 ENVI = CubeTarget()
-"""An ENVI file for each cube, in the working folder; many cubes go into a folder there."""
+"""ENVI files in the working folder; several cubes go into a folder there."""
 
 
 @dataclass(frozen=True)
 class ProcessOptions:
-    """The processes that make the cubes of many photos.
+    """Processes that make the cubes of many photos.
 
     many photos
     -----------
-    cubes in a folder may be made by several processes (extra `cluster`)
+    several processes can make the cubes of a folder (extra `cluster`)
 
     workers : N
-        processes of this computer, or auto: one for every 8 cores; each takes --memory, by
-        default a share of what is free
+        processes on this computer, or auto: one for every 8 cores; each takes --memory, by
+        default a share of the free memory
     scheduler : ADDRESS|FILE
-        workers of a running dask scheduler, as tls://host:8786, or the file that it wrote; they
-        must see the same folders, and whoever can connect to it can run code in them
+        address of a running dask scheduler, such as tls://host:8786, or the file that it wrote; its
+        workers must see the same folders, and anyone who can connect to it can run code in them
     """
 
     workers: Annotated[int, _workers] = 0
@@ -231,16 +231,16 @@ def reconstruct_photos(
     Parameters
     ----------
     photos : PHOTO
-        a file, a folder (searched with all folders in it) or a pattern, as '*.png'
+        a file, a folder (searched recursively) or a pattern such as '*.png'
     output : OUT
-        a file (.hdr, .tif, ...); for several photos a folder, which is made if it is missing and
+        a file (.hdr, .tif, ...); for several photos a folder, which is created if missing and
         mirrors the folders of the photos (default: PHOTO.hdr here; the folder cubes for several)
     overwrite
         overwrite existing cubes; two photos of one run never overwrite each other
     model : NAME|FILE
-        name of a model or its weights file (default: mstpp-photo for photos of cameras; mstpp-srgb
-        for those whose colours are exact: rendered ones, which --calibrated-by rendering says, of
-        more than 8 bits, or corrected by a chart, or by greys of another photo)
+        name of a model or its weights file (default: mstpp-photo for camera photos; mstpp-srgb for
+        photos with exact colours: rendered ones (--calibrated-by rendering), those of more than 8
+        bits, or those corrected by a chart, or by greys in another photo)
 
     Examples
     --------
@@ -250,8 +250,8 @@ def reconstruct_photos(
 
     Notes
     -----
-    A run into a folder that was interrupted goes on when you start it again: cubes
-    that are there, undamaged and of the same photo, model and options, stay.
+    An interrupted run into a folder continues when you start it again: existing
+    cubes that are undamaged and from the same photo, model and options stay.
     Several such runs at once share the work.
     """
     jobs, is_batch = _plan(photos, target)
@@ -287,8 +287,8 @@ def reconstruct_photos(
 
 
 def _check_jobs(jobs: Sequence[BatchJob], target: CubeTarget, is_batch: bool) -> None:
-    """Refuse outputs that cannot be written, before anything is computed."""
-    # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
+    """Check that all outputs can be written, before anything is computed."""
+    # The check creates files for a moment, which Ctrl-C must not leave behind.
     with asked_to_stop():
         check_names(jobs)
         for job in jobs:
@@ -296,10 +296,10 @@ def _check_jobs(jobs: Sequence[BatchJob], target: CubeTarget, is_batch: bool) ->
 
 
 def _models_for(jobs: Sequence[BatchJob], shown_by: PhotoOptions, calibrated_by: str) -> set[str]:
-    """The names of the models for the photos of *jobs*, where the user has named none."""
+    """Return the default models for the photos of *jobs*."""
     names = {shown_by.model_of(job.photo, calibrated_by) for job in jobs}
     if any(url_of(job.photo) for job in jobs):
-        names |= {model_for(""), model_for("as told")}  # only its pixels say which
+        names |= {model_for(""), model_for("as told")}  # the choice depends on the pixels
     return names
 
 
@@ -313,7 +313,7 @@ def _check_intervals(reconstructors: Mapping[str, "Reconstructor"]) -> None:
 
 
 def _in_ranks(jobs: Sequence[BatchJob], run: Run, overwrite: bool) -> int:
-    """Make the one cube in all processes that torchrun has started; rank 0 reports."""
+    """Make a single cube in all processes started by torchrun; rank 0 reports."""
     from napari_mst.reconstruction.ranks import joined_ranks, write_in_ranks
 
     job, *others = jobs
@@ -339,7 +339,7 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run, overwrite: bool) -> int:
 
 
 def _plan(places: Sequence[Path], target: CubeTarget) -> tuple[list[BatchJob], bool]:
-    """Return the cubes to make, and whether they go into a folder, where finished ones stay."""
+    """Return the jobs, and whether their cubes go into a folder, where finished ones stay."""
     suffix = SUFFIXES[target.format or "envi"]
     photos = find_photos(places, target.path(CUBES), report)
     are_many = len(photos) > 1 or any(map(holds_several, places))

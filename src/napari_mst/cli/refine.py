@@ -1,4 +1,4 @@
-"""The command `refine`: correct a cube by spectra, or a coarse cube, that somebody measured."""
+"""The command `refine`: corrects a cube by measured spectra or a measured coarse cube."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from napari_mst.references.reference_spectrum import ReferenceSpectrum
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of a scene that correct a cube.
+    """Measurements of a scene that correct a cube.
 
     Attributes
     ----------
     references : FILE
-        measured spectra with rows and columns: a CSV as `napari-mst spectra` writes it
+        measured spectra with rows and columns: a CSV file as written by `napari-mst spectra`
     uncertainty : SHARE
         standard deviation of the measured spectra: 0.03 for 3 % (default: 0)
     insist
-        use the spectra as they are, even where the photo contradicts them
+        use the spectra unchanged, even if the photo contradicts them
     coarse : CUBE
         a measured cube of the same view, with less detail
     """
@@ -38,7 +38,7 @@ class Measured:
     coarse: Path | None = None
 
     def spectra(self) -> list[ReferenceSpectrum]:
-        """The measured spectra. Raises `SpectrumError`."""
+        """Read the measured spectra. Raises `SpectrumError`."""
         if self.references is None:
             return []
         spectra = read_spectra(self.references, as_reflectance=True)
@@ -51,12 +51,12 @@ class Measured:
 
 
 UNMEASURED = Measured()
-"""Nothing was measured."""
+"""No measurements."""
 
 
 @dataclass(frozen=True)
 class RefineTarget(OutputFile):
-    """The place of a better cube, and the spots to measure.
+    """Where to write a better cube, and how many spots to suggest.
 
     Attributes
     ----------
@@ -79,16 +79,16 @@ def refine_cube(
     target: RefineTarget = NOTHING,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
-    """Print where to measure, and write a cube that is corrected by measurements.
+    """Suggest where to measure, and write a cube that is corrected by measurements.
 
     Parameters
     ----------
     cube
         a cube file of any kind
     photo : FILE
-        the photo that the cube was made from
+        the photo from which the cube was made
     output : OUT
-        file of the better cube
+        file for the better cube
     overwrite
         replace an existing file
 
@@ -131,7 +131,7 @@ def _refined(
     by: Sequence[ReferenceSpectrum] | SpectralCube,
     progress: Progress,
 ) -> SpectralCube:
-    # They import torch, which a refused argument must not wait for.
+    # These import torch, for which refused arguments must not wait.
     from napari_mst.references.coarse_cube import refine_with_cube
     from napari_mst.references.refining import refine
 

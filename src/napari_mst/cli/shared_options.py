@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values of their texts."""
+"""Options shared by several commands, and parsers of their texts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from napari_mst.formats.read_options import ReadOptions
 from napari_mst.models.cards import MODELS
 
 DEFAULT_MODEL = next(iter(MODELS))
-"""The model for photos of cameras, for commands that need one before they see a photo."""
+"""The model for camera photos, for commands that need a model before they see a photo."""
 
 
 @dataclass(frozen=True)
 class OutputFile:
-    """The place of the result of a command.
+    """Where a command writes its result.
 
     Attributes
     ----------
@@ -32,16 +32,16 @@ class OutputFile:
     overwrite: bool = False
 
     def path(self, usual: str) -> Path:
-        """The file to write: the one that the user named, or the *usual* one in this folder."""
+        """Return the named output file, or the *usual* one in this folder."""
         return self.output or Path(usual)
 
 
 USUAL = OutputFile()
-"""The usual file in the working folder, which must not exist."""
+"""The default file in the working folder, which must not exist."""
 
 
 def pixel_of(text: str) -> tuple[int, int]:
-    """Row and column from "120,80"."""
+    """Parse row and column such as "120,80"."""
     try:
         row, column = text.split(",")
         return int(row), int(column)
@@ -54,7 +54,7 @@ PixelOption = Annotated[tuple[int, int], pixel_of]
 
 
 def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[PixelOption, Spectrum]]:
-    """The *spectra* of a *file*, each behind its row and column; `SpectrumError` without these."""
+    """Pair the *spectra* of a *file* with their rows and columns, or raise `SpectrumError`."""
     found = []
     for spectrum in spectra:
         row, column = spectrum.origin.row, spectrum.origin.column
@@ -69,7 +69,7 @@ def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[PixelOption, S
 
 
 def opened(cube: Path, reading: ReadOptions, *, is_alone: bool = True) -> SpectralCube:
-    """The cube in a file; assumptions of its reader are printed as notes."""
+    """Read a cube file; assumptions of the reader are printed as notes."""
     try:
         whole = reading.read(cube)
     except CubeFileError:

@@ -1,4 +1,4 @@
-"""The commands `evaluate`, how well models do on real scenes, and `train`, a new or tuned model."""
+"""The commands `evaluate`, which tests models on real scenes, and `train`, which makes models."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,15 +29,15 @@ HELD_OUT = "held-out"
 
 @dataclass(frozen=True)
 class EvaluationPhotos:
-    """The photos that models are judged on.
+    """The photos on which models are evaluated.
 
     Attributes
     ----------
     input : NAME
-        a kind of photo, as clean or 'JPEG 75'; may be repeated (default: all)
+        a kind of photo, such as clean or 'JPEG 75'; may be repeated (default: all)
     camera : NAME|FILE
-        judge mstpp-camera on linear photos of this camera; may be repeated; held-out stands for
-        all cameras that it was never trained with
+        evaluate mstpp-camera on linear photos from this camera; may be repeated; held-out stands
+        for all cameras that were never used in training
     illuminant : NAME|FILE
         light of these photos; may be repeated (default: D65)
     """
@@ -47,9 +47,9 @@ class EvaluationPhotos:
     illuminant: tuple[Annotated[str, spelled], ...] = ()
 
     def trials(self) -> "list[tuple[Acquisition | None, list[Input]]]":
-        """The kinds of photos of each camera and light; of sRGB photos without a camera.
+        """Return the kinds of photos for each camera and light, or for sRGB without a camera.
 
-        Raises `CameraError` or `ModelError` for a wrong name.
+        Raises `CameraError` or `ModelError` for an unknown name.
         """
         from napari_mst.training.inputs import HELD_OUT_CAMERAS, INPUTS, camera_inputs
 
@@ -78,20 +78,20 @@ def evaluate(
     csv: Path | None = None,
     reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
-    """Judge models on photos of real scenes, and print the table.
+    """Evaluate models on photos of real scenes, and print a table.
 
     Parameters
     ----------
     folder
         folder of reflectance cubes at 400-700 nm, in any format; or one cube
     model : NAME|FILE
-        a model; may be repeated (default: all bundled ones but examples)
+        a model; may be repeated (default: all bundled models except examples)
     no_baselines
-        leave out the estimates to compare with
+        leave out the baselines
     full_scale : VALUE
         stored value that stands for reflectance 1
     per_scene
-        print every scene, not only the mean
+        print every scene as well as the mean
     csv : FILE
         write every scene and the means to this file
 
@@ -101,7 +101,7 @@ def evaluate(
     napari-mst evaluate CAVE/ --wavelengths 400:700
     napari-mst evaluate cubes/ --camera Nikon_D5100 --csv scores.csv
     """
-    # A wrong name, or an empty folder, is refused before the first trial, which takes long.
+    # Wrong names and empty folders are refused before the first trial, which takes long.
     trials = photos.trials()
     from napari_mst.training import scoring
     from napari_mst.training.scenes import read_scenes, scene_files
@@ -127,7 +127,7 @@ def evaluate(
 def _methods(
     acquisition: Acquisition | None, names: Sequence[str], options: RunOptions, has_baselines: bool
 ) -> "dict[str, Method]":
-    """The models of these *names* and the baselines, for sRGB or an *acquisition*."""
+    """Return the models with these *names*, and the baselines, for sRGB or an *acquisition*."""
     from napari_mst.training.scoring import BASELINES, ModelMethod, linear_method
 
     methods: dict[str, Method] = {}
@@ -143,7 +143,7 @@ def _methods(
 
 
 def noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
-    """Pass scenes on, after the notes about each are printed."""
+    """Yield scenes after printing their notes."""
     for scene in scenes:
         for text in scene.notes:
             note(text)
@@ -151,7 +151,7 @@ def noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
 
 
 def chosen_inputs(names: Sequence[str], kinds: "Sequence[Input]") -> "list[Input]":
-    """The *kinds* with these *names*; all if there are no names."""
+    """Return the *kinds* with these *names*; all if there are no names."""
     if not names:
         return list(kinds)
     by_name = {kind.name: kind for kind in kinds}
@@ -165,20 +165,20 @@ def chosen_inputs(names: Sequence[str], kinds: "Sequence[Input]") -> "list[Input
 
 
 TUNING_STEPS = 4_000
-"""Steps for a model that is tuned: it knows most of its task already."""
+"""Steps for tuning a model that has learnt most of its task already."""
 
 FIRST = FitSettings(size=64, learning_rate=1e-3)
-"""The settings of a fit for which the user chooses none."""
+"""Default settings of a fit."""
 
 HERE = TrainingPlan()
-"""The training of a new network, whose file gets the usual name in the working folder."""
+"""Trains a new network into the default file in the working folder."""
 
 
 OFFERED = (
     *("batch", "size", "stages", "attention", "window", "norm_before_attention"),
     *("learning_rate", "seed"),
 )
-"""The settings that a user may choose."""
+"""Settings offered to the user."""
 
 
 def train_model(
@@ -187,7 +187,7 @@ def train_model(
     steps: int | None = None,
     settings: Annotated[FitSettings, OFFERED] = FIRST,
 ) -> None:
-    """Train the model, and print the path of its file.
+    """Train a model, and print the path of its file.
 
     Parameters
     ----------
@@ -224,10 +224,10 @@ def trained(
 
     if steps is None:
         steps = TUNING_STEPS if plan.start else FIRST.steps
-    # A short fit must not spend all its steps warming up.
+    # A short fit must not spend all of its steps on warm-up.
     settings = replace(settings, steps=steps, warm_up=min(FIRST.warm_up, steps // 10 + 1))
-    # An older file is replaced; this only asks, before hours of work, if it can be written.
+    # An older file is replaced; this only checks, before hours of work, that it can be written.
     check_targets([plan.output], overwrite=True)
-    # Of several processes, only the first has written the file.
+    # With several processes, only the first has written the file.
     if train(plan, settings, source) is not None:
         print(plan.output)
