@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from napari_mst.analysis.strips import raw_strips
-from napari_mst.base.arrays import Doubles, Singles
+from napari_mst.base.arrays import Array, Doubles, Singles
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import Progress
 from napari_mst.cube import SpectralCube
@@ -247,12 +247,10 @@ def evaluated(cube: SpectralCube, text: str, progress: Progress) -> Singles:
     may_warn = formula != text and _depends_on_scale(tree, list(shares))
     result, peak = np.empty(cube.shape[1:], np.float32), 0.0
     for rows, strip in raw_strips(cube, progress, bands):
-        read = dict(zip(bands, strip.astype(np.float64), strict=True))
         if may_warn:
             peak = max(peak, float(np.fmax.reduce(strip, axis=None)))
-        values = {name: _mixed(read, mix) for name, mix in shares.items()}
-        with np.errstate(over="ignore"):
-            found = np.asarray(_value(tree, values), np.float32)
+        read = dict(zip(bands, strip, strict=True))
+        found = _of_bands(tree, {name: _mixed(read, mix) for name, mix in shares.items()})
         is_number = np.isfinite(found)
         result[rows] = found if is_number.all() else np.where(is_number, found, np.nan)
     if peak > BRIGHTEST:
@@ -264,12 +262,20 @@ def evaluated(cube: SpectralCube, text: str, progress: Progress) -> Singles:
     return result
 
 
-def _mixed(read: Mapping[int, Doubles], mix: Mapping[int, float]) -> Doubles:
-    """Return the sum of the bands in *mix*, each times its weight."""
+def _of_bands(tree: ast.expr, values: Mapping[str, Doubles]) -> Singles:
+    """Return the value of a formula for float64 *values*; too large ones become infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(_value(tree, values), np.float32)
+
+
+def _mixed(read: Mapping[int, Array], mix: Mapping[int, float]) -> Doubles:
+    """Return the sum of the bands in *mix*, each times its weight, in float64."""
     (first, share), *others = mix.items()
     if not others:
-        return read[first]
-    return share * read[first] + sum(share * read[band] for band, share in others)
+        return read[first].astype(np.float64)
+    return share * read[first].astype(np.float64) + sum(
+        share * read[band].astype(np.float64) for band, share in others
+    )
 
 
 def _depends_on_scale(tree: ast.expr, names: Sequence[str]) -> bool:

@@ -210,11 +210,14 @@ def lazy_of(data: Numbers) -> Lazy:
 
 def planes_of(data: Numbers, bands: Sequence[int], *cuts: slice) -> Array:
     """The numbers of some *bands* of *data* (B, H, W); neighbouring bands are read together."""
-    first = min(bands)
-    if max(bands) - first < len(bands):
-        near = np.asarray(data[(slice(first, max(bands) + 1), *cuts)])
+    first, last = min(bands), max(bands)
+    if last - first < len(bands):
+        near = np.asarray(data[(slice(first, last + 1), *cuts)])
         places = np.subtract(bands, first)
         return near if np.array_equal(places, np.arange(len(near))) else near[places]
+    if isinstance(data, np.ndarray) and [*bands] == [first, last]:
+        # A view, where a stack would be a copy.
+        return data[(slice(first, last + 1, last - first), *cuts)]
     return np.stack([np.asarray(data[(band, *cuts)]) for band in bands])
 
 
