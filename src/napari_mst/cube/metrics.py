@@ -25,21 +25,21 @@ CORE_MEAN = 0.05
 """Smallest mean reflectance of a pixel that counts for `core_mrae`."""
 
 
-def mrae(estimate: CubeData, reference: CubeData, dark: float = DARK) -> float:
+def mrae(estimate: CubeData, reference: CubeData) -> float:
     """Mean relative absolute error |e - r| / r; NaN if no pixel counts.
 
-    A pixel counts if its *reference* exceeds *dark* in all bands.
+    A pixel counts if its *reference* exceeds `DARK` in all bands.
     """
-    return _relative(estimate, reference, np.all(reference > dark, axis=0))
+    return _relative(estimate, reference, np.all(reference > DARK, axis=0))
 
 
-def core_pixels(reference: CubeData, dark: float = DARK) -> Mask:
+def core_pixels(reference: CubeData) -> Mask:
     """Mask (H, W) of the pixels that count for `core_mrae`.
 
-    Their *reference* has a mean of at least `CORE_MEAN`, and exceeds *dark* in all bands.
+    Their *reference* has a mean of at least `CORE_MEAN`, and exceeds `DARK` in all bands.
     """
     is_bright = reference.mean(axis=0) >= CORE_MEAN
-    return is_bright & (reference > dark).all(axis=0)
+    return is_bright & (reference > DARK).all(axis=0)
 
 
 def core_bands(wavelengths: ArrayLike) -> Mask:

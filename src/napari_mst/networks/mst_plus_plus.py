@@ -106,12 +106,8 @@ class Plus(nn.Module):
         return sum(others, self.convolution(x))
 
 
-class Concatenated(nn.Module):
+class Concatenated(Plus):
     """A 1x1 convolution of concatenated maps: the fusion of doubled features with the skip."""
-
-    def __init__(self, convolution: nn.Conv2d) -> None:
-        super().__init__()
-        self.convolution = convolution
 
     def forward(self, *maps: Tensor) -> Tensor:
         """Maps (N, C, H, W) -> (N, C', H, W)."""
