@@ -68,7 +68,7 @@ class Progress:
         """Return the progress of the part from *start* to *stop*, two shares of the whole."""
         report = self.report
         if report is None:
-            return self  # a cancel is the same for all parts
+            return self  # all parts share the same cancel
         return Progress(lambda share: report(start + share * (stop - start)), self.is_cancelled)
 
     def step(self, index: int, count: int) -> "Progress":

@@ -1,7 +1,7 @@
 """The only reader of spectra in text: tables from other programs and people become `Curves`.
 
-A table has wavelengths in its first column and a curve in every other one, or one of the
-`layouts.LAYOUTS`.
+The usual table has wavelengths in its first column and a curve in every further column; other
+tables have one of the `layouts.LAYOUTS`.
 Letters: B wavelengths, n curves.
 """
 

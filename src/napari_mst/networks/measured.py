@@ -125,7 +125,7 @@ def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
         photo = _noise((1, in_bands, count * multiple, (count + 1) * multiple))
         try:
             result = module(photo)
-        except Exception as error:  # noqa: BLE001 - a stranger's module refuses a size in its geometry way
+        except Exception as error:  # noqa: BLE001 - a module may raise anything about a size
             fault = fault or shown(error, 80)
             continue
         if not isinstance(result, Tensor) or result.ndim != 4 or len(result) != 1:

@@ -86,7 +86,7 @@ def read_matlab(
 ) -> SpectralCube:
     """The cube in the MAT-file at *path*, with rows and columns as MATLAB shows them.
 
-    A *variable* in a structure is `group/name`, and *band_axis* counts MATLAB's axes.
+    A *variable* in a structure is `group/name`, and *band_axis* is in MATLAB's order of axes.
 
     Raises
     ------

@@ -101,7 +101,7 @@ def write_frames(folder: Path, clip: CubeClip) -> None:
 
     number = -1
     with _chunks_settled():
-        for cube in clip.cubes:  # not enumerated: that keeps a cube while the next is computed
+        for cube in clip.cubes:  # `enumerate` would keep a cube while the next is computed
             number += 1
             if cube is None:
                 continue
