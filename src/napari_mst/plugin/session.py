@@ -131,7 +131,7 @@ def _add(
     if shown_page and stack is None:
         # It is seen on the other pages as well.
         name += f", page {', '.join(shown_page)}"
-    name = _cube_name(name, cube, photo)
+    name = f"{name} ({cube.provenance.model}){photo.region_label}{_ending(cube)}"
     place = photo.placement_of(cube.shape[1:])
     data, arguments, _ = cube_layer(cube, name, place)
     arguments["metadata"][PHOTO_KEY] = photo.reference()
@@ -187,10 +187,6 @@ def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: Layer
         layer.contrast_limits = arguments["contrast_limits"]
         contrast.renew(layer)
     layer.name = layer.name.removesuffix(_ending(before))
-
-
-def _cube_name(name: str, cube: SpectralCube, photo: LayerPhoto) -> str:
-    return f"{name} ({cube.provenance.model}){photo.region_label}{_ending(cube)}"
 
 
 def _ending(cube: SpectralCube) -> str:

@@ -139,16 +139,12 @@ def ask_bands(
     try:
         while dialog.exec():
             try:
-                return DescribedBands(
-                    axes.value, _wavelengths(typed.value, units.value, shape[axes.value])
-                )
+                is_known = bool(typed.value.strip())
+                given = (typed.value, units.value, shape[axes.value])
+                return DescribedBands(axes.value, typed_wavelengths(*given) if is_known else None)
             except CubeError as error:
                 message.value = plain(error)
     finally:
         # Its parent would keep it for as long as there is the window.
         dialog.native.deleteLater()
     return None
-
-
-def _wavelengths(text: str, unit: str, bands: int) -> Doubles | None:
-    return typed_wavelengths(text, unit, bands) if text.strip() else None

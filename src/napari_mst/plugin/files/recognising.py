@@ -171,7 +171,8 @@ class Recogniser(ViewerHelper):
         elif path.suffix == ".zarr" and layer.ndim == 4:
             self._show_later(layer, read_clip, self._show_clip, "without its wavelengths")
         elif may_be_cube(layer):
-            self._offer_wavelengths(layer)
+            text = f"{questions.said_of(layer.name, layer.data)} Is it a spectral cube?"
+            questions.offer(text, "Set wavelengths ...", partial(self._ask_wavelengths, layer))
         # To compare a lazy layer would read all of it.
         elif isinstance(layer.data, np.ndarray) and is_shown_otherwise(path):
             read = partial(_unchanged_pixels, layer.data)
@@ -201,11 +202,6 @@ class Recogniser(ViewerHelper):
         self.running -= 1
 
     # ----------------------------------------------------------------------------------- cubes
-
-    def _offer_wavelengths(self, layer: Image) -> None:
-        """Offer to give *layer* wavelengths."""
-        text = f"{questions.said_of(layer.name, layer.data)} Is it a spectral cube?"
-        questions.offer(text, "Set wavelengths ...", partial(self._ask_wavelengths, layer))
 
     def _ask_wavelengths(self, layer: Image) -> None:
         """Ask for the wavelengths of *layer*, if it is still there, and show its cube."""

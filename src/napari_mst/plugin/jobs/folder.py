@@ -81,20 +81,15 @@ class FolderRun:
         """See `batch.Cubes`."""
         acquisition = self.reconstructor.acquisition
         if acquisition is not None:
-            _check_camera(job.photo, acquisition.camera)
+            settings, own = acquisition.camera, matching_camera(*camera_named_in(job.photo))
+            if own and own != settings and settings in load_cameras():
+                raise PhotoError(f"It was taken by {own}, and the settings are for {settings}.")
         photo = Photo.read(job.photo, encoding="linear" if acquisition else None)
         if acquisition is not None and not self.is_linear:
             photo.check_linear()
         for correction in self.corrections:
             photo = correction.corrected(photo)
         yield job.target, self.reconstructor.prepare(photo).reconstruct(progress)
-
-
-def _check_camera(path: Path, camera: str) -> None:
-    """Refuse a photo if its file names another camera than the settings do."""
-    own = matching_camera(*camera_named_in(path))
-    if own and own != camera and camera in load_cameras():
-        raise PhotoError(f"It was taken by {own}, and the settings are for {camera}.")
 
 
 def reconstruct_folder(

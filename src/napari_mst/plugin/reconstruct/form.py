@@ -372,7 +372,8 @@ class ReconstructionForm:
 
     def _suggest_camera(self) -> None:
         """Choose the camera that the photo's file names, unless the user has chosen another."""
-        name = self._camera_in_file() if self.needs_camera else ""
+        path = self.layer.source.path if self.needs_camera and self.layer is not None else None
+        name = matching_camera(*camera_named_in(Path(path))) if path else ""
         if not name or self.camera.strip() not in ("", self._suggested):
             self.hint = ""
             return
@@ -383,15 +384,11 @@ class ReconstructionForm:
     def _suggest_light(self) -> None:
         """Have the light estimated where it can be, unless the user has named one."""
         if self.illuminant.strip() in ("", self._suggested_light):
-            self._suggested_light = ESTIMATED if self._shows_light else ""
+            has_camera = self.needs_camera and self.layer is not None
+            # Only the values of the sensor show the light.
+            is_seen = has_camera and (is_of_sensor(self.layer) or not self.is_balanced)
+            self._suggested_light = ESTIMATED if is_seen else ""
             self.illuminant = self._suggested_light
-
-    @property
-    def _shows_light(self) -> bool:
-        """True if the photo has the values of the sensor, which show the light."""
-        if not self.needs_camera or self.layer is None:
-            return False
-        return is_of_sensor(self.layer) or not self.is_balanced
 
     def forget(self) -> None:
         """Drop what was found in the photo, as for another photo or another kind of model."""
@@ -413,11 +410,6 @@ class ReconstructionForm:
 
     def _forget_weights(self) -> None:
         self.wavelengths = self.takes = ""
-
-    def _camera_in_file(self) -> str:
-        """Return the known camera that the photo's file names; "" if it names none."""
-        path = None if self.layer is None else self.layer.source.path
-        return matching_camera(*camera_named_in(Path(path))) if path else ""
 
 
 def status(form: ReconstructionForm, state: JobState) -> str:

@@ -203,7 +203,9 @@ class Marks(ViewerHelper):
     def _draw_frame(self, layer: Image, corners: Corners) -> None:
         frame = layer_of_role(self.viewer, FRAME)
         if frame is None:
-            frame = _add_frame(self.viewer, layer, corners)
+            frame = add_outlines(self.viewer, layer, "Corners of the chart", FRAME)
+            frame.add_polygons([np.array(corners)])
+            frame.selected_data = {0}
             # While a corner is dragged, napari says so by this event alone.
             frame.events.set_data.connect(self._on_drag)
         elif not np.array_equal(frame.data[0], corners):
@@ -284,13 +286,6 @@ def _add_points(viewer: ViewerModel, layer: Image) -> Points:
         border_width=0,
         metadata={METADATA_KEY: MARKS},
     )
-
-
-def _add_frame(viewer: ViewerModel, layer: Image, corners: Corners) -> Shapes:
-    frame = add_outlines(viewer, layer, "Corners of the chart", FRAME)
-    frame.add_polygons([np.array(corners)])
-    frame.selected_data = {0}
-    return frame
 
 
 def _show_squares(points: Points, centres: ArrayLike, side: float) -> None:

@@ -186,7 +186,8 @@ def patch_order(
         acquisition_from_patch,
         patch=GreyPatch(place, form.grey / 100),
         camera=form.camera.strip(),
-        illuminant=_named_light(form),
+        # A light that is to be estimated has no name: the patch measures it.
+        illuminant="" if form.illuminant == ESTIMATED else form.illuminant,
         start=_balance(form),
     )
     return _order(form, viewer, partial(_patch, measure))
@@ -229,11 +230,6 @@ def _seen_in_form(
 
 def _balance(form: ReconstructionForm) -> str:
     return BALANCED if form.is_balanced else OF_SENSOR
-
-
-def _named_light(form: ReconstructionForm) -> str:
-    """The light that the user has named; "" if it has to be measured."""
-    return "" if form.illuminant in ("", ESTIMATED) else form.illuminant
 
 
 def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request:

@@ -228,10 +228,6 @@ class Row:
 # ----------------------------------------------------------------------------- widgets
 
 
-def _percent() -> QDoubleSpinBox:
-    return QDoubleSpinBox(minimum=1, maximum=150, decimals=0, suffix=" %")
-
-
 def _typed(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.12g}"
 
@@ -371,7 +367,7 @@ COLOUR_ROWS = (
         "Grey patch",
         "The share of light that the grey patch reflects: about 20 % for a grey card. A white "
         "sheet is a worse anchor, since cameras compress highlights.",
-        _percent,
+        partial(QDoubleSpinBox, minimum=1, maximum=150, decimals=0, suffix=" %"),
     ),
     Row(
         "chart",

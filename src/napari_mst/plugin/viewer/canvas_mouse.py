@@ -67,21 +67,16 @@ class CanvasMouse(ViewerHelper):
 def _is_clicked(viewer: ViewerModel, event: Any) -> Generator[None, None, bool]:
     """Follow a press until its release, and return True if it was a click."""
     # napari runs this up to the next `yield` at the press, at each move, and at the release.
-    start = np.array(event.pos)
-    is_click = event.button == LEFT and not event.modifiers and _is_free(viewer)
+    start, active = np.array(event.pos), viewer.layers.selection.active
+    # Every other mode of a layer is a tool of napari that uses the click itself.
+    is_free = active is None or active.mode == "pan_zoom"
+    is_click = event.button == LEFT and not event.modifiers and is_free
     yield
     while event.type == "mouse_move":
         distance = np.linalg.norm(np.array(event.pos) - start)
         is_click = is_click and bool(distance <= CLICK_RADIUS)
         yield
     return is_click
-
-
-def _is_free(viewer: ViewerModel) -> bool:
-    """True if a click on the canvas is free: no layer is being drawn on or edited."""
-    active = viewer.layers.selection.active
-    # Every other mode is a tool of napari that uses the click itself.
-    return active is None or active.mode == "pan_zoom"
 
 
 class EarthStatus(ViewerHelper):

@@ -195,7 +195,9 @@ def _photo_again(
 def stack_shape(layer: Image) -> tuple[int, ...]:
     """Return how many pages *layer* has along each axis before those of a photo; () for one."""
     shape = tuple(_finest(layer).shape)
-    return shape[: len(shape) - _axes_of_a_photo(shape, layer.rgb)]
+    # One photo is (H, W, 3 or 4), (3, H, W), or grey (H, W).
+    axes = 3 if layer.rgb or _is_planar(shape) else 2
+    return shape[: len(shape) - axes]
 
 
 def has_pages(layer: Image) -> bool:
@@ -312,11 +314,6 @@ def _finest(layer: Image) -> Any:
     """Return the pixels of *layer* in full resolution."""
     # napari holds the levels of a multiscale layer from the finest to the coarsest.
     return layer.data[0] if layer.multiscale else layer.data
-
-
-def _axes_of_a_photo(shape: tuple[int, ...], is_rgb: bool) -> int:
-    """Count the last axes that make up one photo: (H, W, 3 or 4), (3, H, W), or grey (H, W)."""
-    return 3 if is_rgb or _is_planar(shape) else 2
 
 
 def _is_planar(shape: tuple[int, ...]) -> bool:
