@@ -1,4 +1,4 @@
-"""The base of every dock, which listens to the viewer while it is shown; its keys; a job's bar.
+"""The base of every dock, its keys, and the progress bar of a job.
 
 A key works on the canvas, and in a dock that has the focus. napari gives the keys of the canvas to
 one function each. Here several docks of a viewer may ask for the same key: the one that was shown

@@ -1,4 +1,4 @@
-"""Everything that the docks of one viewer share, and the layers of what their jobs deliver.
+"""The state that the docks of one viewer share, and the layers of what their jobs deliver.
 
 Results are shown here rather than in a dock, since the dock may be hidden or closed by then.
 """
@@ -74,9 +74,9 @@ class Session(ViewerHelper):
             self._previews[photo] = weakref.ref(layer)
 
     def drop_preview(self, photo: LayerPhoto) -> None:
-        """Take away the preview of a run that was cancelled, unless it says how far it is off.
+        """Remove the preview of a cancelled run, unless it states its error.
 
-        A run that failed leaves its own.
+        A failed run leaves its preview.
         """
         layer = self._preview_of(photo)
         if layer is not None and cube_at(layer).provenance.is_preview:
@@ -145,7 +145,7 @@ def _add(
     added: Image = viewer.add_image(data, **arguments)
     put_on_top(viewer, added)
     if photo.index:
-        # Where the slider of the pages stood is where that of the bands is now.
+        # The slider of the bands has taken the place of the slider of the pages.
         viewer.dims.set_point(0, page)
     # With other cubes in the viewer, the slider stands where the user has put it.
     if is_first and cube.has_wavelengths:

@@ -172,7 +172,7 @@ class WorkspaceDock(Dock):
 
     def go_to(self, name: str) -> None:
         """Show the page *name*, which is made when it is shown first."""
-        # Somebody who is on a page is not led away from it by a cube that is there already.
+        # A cube that is there already must not lead the user to another page.
         self._had_cube = has_cube(self.viewer)
         self.tabs.setCurrentIndex(list(PAGES).index(name))
         if name not in self.pages:
@@ -181,7 +181,7 @@ class WorkspaceDock(Dock):
         self.stack.setCurrentWidget(self.pages[name])
         self.help_button.page = f"window.md#{name}"
         step = next_step(name, self.viewer, self.model, self.workspace)
-        # To show what is shown already would have the dock laid out again.
+        # Showing the same text again would have the dock laid out again.
         if step != self.step_text.text():
             self.step_text.setText(step)
             self.step_text.setVisible(bool(step))

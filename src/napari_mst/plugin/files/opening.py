@@ -49,9 +49,9 @@ WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors *.onnx)"
 Paths = str | list[str]
 """The files that napari gives to a reader."""
 NO_LAYERS: list[Any] = [(None,)]
-"""Says to napari that there is nothing to add, and that this is no fault."""
+"""Tells napari that there is nothing to add, which is not an error."""
 FEWEST_BANDS = 4
-"""A stack of fewer planes is rather a photo, planar."""
+"""A stack of fewer planes is more likely a planar photo."""
 SHARED_SUFFIXES = (".tif", ".tiff", ".npz", ".zarr")
 NAPARI = "napari"
 """The name of the plugin that holds napari's own reader."""
@@ -94,9 +94,9 @@ def is_shared(path: Path) -> bool:
 
 
 def cube_reader(path: Paths) -> Callable[[Paths], list[Any]] | None:
-    """Return what opens the files at *path*: we, or for files that are not ours napari's reader.
+    """Return our reader for the files at *path*, or napari's for files that are not ours.
 
-    None if that does not read them either.
+    None if napari does not read them either.
     """
     files = listed(path)
     if all(is_ours(file) and not is_shared(file) for file in files):
@@ -263,7 +263,7 @@ def _cube(path: Path) -> SpectralCube | None:
 
 
 def _asked_options(path: Path) -> dict[str, Any] | None:
-    """Ask for what a plain array never says: the options to read it with; None if they cancel."""
+    """Ask for the options that a plain array has to be read with; None if the user cancels."""
     if questions.window() is None or path.is_dir() or not is_npy(path):
         return {}
     bands = questions.ask_bands_of(path.name, mapped_array(path))

@@ -1,4 +1,4 @@
-"""Dialogs for what only a person knows of a cube file; nothing is asked without a window."""
+"""Dialogs that ask the user what a cube file does not say; without a window, none opens."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ def ask_choice(name: str, question: ChoiceNeeded) -> Any:
 
 
 def said_of(name: str, stack: Any) -> str:
-    """Say what is known of the *stack* called *name*."""
+    """Describe the *stack* called *name* in a sentence."""
     size = " x ".join(map(str, stack.shape))
     return f"'{shown(name, 40)}' holds {size} numbers ({stack.dtype}) and no wavelengths."
 
@@ -126,7 +126,7 @@ def ask_bands(
     None if the user cancels. The dialog says in its title what it is asked for, with the *verb*
     "Open" or "Save"; *text* is what is known of the stack, and *axis*, 0 or -1, is chosen at first,
     and the only choice where it is known.
-    What makes no sense is asked again, with the reason.
+    The dialog asks again after invalid input, and gives the reason.
     """
     message = Label(value=f"{text}\nWhich are those of its bands?")
     places = [(f"the first axis: {shape[0]} bands", 0), (f"the last axis: {shape[-1]} bands", -1)]
@@ -145,6 +145,6 @@ def ask_bands(
             except CubeError as error:
                 message.value = plain(error)
     finally:
-        # Its parent would keep it for as long as there is the window.
+        # Its parent would keep it until the window is closed.
         dialog.native.deleteLater()
     return None

@@ -6,7 +6,7 @@ were meant.
 
 napari chooses its own writer first, for any layer, and a person may choose its reader for a file
 that it cannot read. No event reports either. So both commands are registered again, by npe2's
-public means, as ones that run them and then look at what became of it.
+public means, with functions around them that look at the result.
 """
 
 import weakref
@@ -110,12 +110,12 @@ UPRIGHT = 1
 
 
 def attend(viewer: ViewerModel) -> "Recogniser":
-    """Look at every layer of *viewer*, now and to come, and at what napari saves."""
+    """Watch every layer of *viewer*, present and future, and every file that napari saves."""
     return Recogniser.of(viewer)
 
 
 class Recogniser(ViewerHelper):
-    """Makes the layers of its viewer what their files say; `changed`: one has become a cube.
+    """Makes the layers of its viewer what their files say; `changed` tells of a new cube.
 
     `running` counts the files that are being read.
     """
@@ -217,7 +217,7 @@ class Recogniser(ViewerHelper):
         return self.has(layer) and cube_of(layer) is None
 
     def show_cube(self, layer: Image, cube: SpectralCube) -> None:
-        """Make *layer* that of the *cube* that its file holds, or that the user has described."""
+        """Make *layer* the layer of *cube*, which its file holds or the user has described."""
         viewer, path = self.viewer, Path(str(layer.source.path))
         tell_warnings(path, cube)
         has_others = any(cube_of(other) is not None for other in viewer.layers)
@@ -394,7 +394,7 @@ def write_of_napari(
     metadata = attributes.get("metadata", {})
     picture_of = cube_layer_in(metadata)
     has_format = Path(path).suffix.lower() in saving.SUFFIXES
-    # Who saves a picture as PNG wants a picture; a TIFF may be meant as the cube.
+    # A user who saves a picture as PNG wants a picture, but a TIFF may be meant as the cube.
     is_of_cube = has_format if picture_of else cube_of_data(data, metadata) is not None
     if is_of_cube and written is not None:
         _tell(Path(written), picture_of or saving.layer_of(data), attributes)

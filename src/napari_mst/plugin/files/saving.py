@@ -121,7 +121,7 @@ def write_layer(
 ) -> list[str]:
     """Save an Image layer in the format of the suffix of *path*, else of *suffix*.
 
-    Of a stack, each page becomes a file with its number.
+    Each page of a stack becomes a file with its number.
 
     Only a file that napari's dialog has asked about is replaced. Without wavelengths the user is
     asked for them; where there is nobody to ask, the bands are numbered. The picks on the image are
@@ -137,7 +137,7 @@ def write_layer(
     given = Path(path)
     target = named(given, SUFFIXES[suffix])
     cubes = _by_page(target, cube_to_save(data, attributes), attributes)
-    # napari's dialog asked about the path that it gives; about another name nobody was asked.
+    # napari's dialog has asked about this very path, and not about one with another suffix.
     return [
         str(write(each, cube, may_replace=each.name == given.name and each.exists()))
         for each, cube in cubes.items()
@@ -286,7 +286,7 @@ def _ask_path(suggested: Path) -> Path:
 def _by_page(
     path: Path, cube: SpectralCube, attributes: Mapping[str, Any]
 ) -> dict[Path, SpectralCube]:
-    """Return what is saved to which file: *cube*, or all of its stack, numbered by their pages."""
+    """Return the cube of each file: *cube* alone, or the cubes of its stack, numbered by page."""
     stack = attributes.get("metadata", {}).get(STACK_KEY)
     if stack is None:
         return {path: cube}
@@ -319,9 +319,7 @@ def _ask_to_replace(paths: Iterable[Path]) -> bool:
 def cube_to_save(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     """Make the cube to save of a layer's *data* and *attributes*, with the picks on it.
 
-    The picture of a cube stands for that cube.
-
-    Without wavelengths the user is asked for them.
+    The picture of a cube stands for that cube. The user is asked for wavelengths that are missing.
 
     Raises
     ------
@@ -360,7 +358,7 @@ def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
 def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
     """Add the picks on the layer of *data* to *cube*; they replace its earlier picks.
 
-    A cube whose layer is not in the viewer keeps what it has.
+    A cube whose layer is not in the viewer keeps its picks.
     """
     viewer = current_viewer()
     layer = layer_of(data)

@@ -32,7 +32,7 @@ SUFFIX = ".hdr"
 
 @dataclass(frozen=True, eq=False)
 class Folder:
-    """A folder of photos, in the place of the one photo of a job, which its job never reads."""
+    """A folder of photos: the source of a job that takes no single photo."""
 
     path: Path
     region: None = None
@@ -62,7 +62,7 @@ def folder_request(settings: Request, is_linear: bool = False, scheduler: str = 
 
 @dataclass(frozen=True)
 class FolderRun:
-    """Makes cubes with the settings of a run, of photos that are linear or say so themselves."""
+    """Makes the cubes of a folder; with *is_linear*, photos of 8 bits are linear, too."""
 
     reconstructor: "Reconstructor"
     corrections: tuple["Correction", ...]

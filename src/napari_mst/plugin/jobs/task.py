@@ -1,4 +1,4 @@
-"""A job takes long: it runs on another thread in a window, and at once in a script.
+"""Jobs that take long: they run on another thread in a window, and at once in a script.
 
 Nothing here knows Qt or napari.
 """

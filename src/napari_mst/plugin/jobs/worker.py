@@ -139,7 +139,7 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
 
 
 class Inquirer(QObject):
-    """Finds the *answer* to the question that was asked last, on a separate thread; each once.
+    """Answers the question that was asked last, on a separate thread; each question once.
 
     `ready` carries a question and its answer, `failed` a sentence. The thread is Python's, which
     waits for it at its end: Qt's pool would go on after PySide6 has taken all objects apart.

@@ -67,7 +67,7 @@ def list_devices() -> "Sequence[DeviceChoice]":
 
 
 def survey_of(list_them: "Callable[[], Sequence[DeviceChoice]]" = list_devices) -> Inquirer:
-    """Return what lists the devices; where *list_them* fails, it answers with the reason."""
+    """Return an inquirer that lists the devices; where *list_them* fails, it gives the reason."""
 
     def entries(_: object) -> tuple[DeviceEntry, ...]:
         is_collecting = gc.isenabled()
@@ -97,7 +97,7 @@ def survey() -> Inquirer:
 
 
 def remembered() -> Any:
-    """Return what napari remembers: an evented record that is written when it is changed."""
+    """Return the settings that napari remembers: an evented record, written when it changes."""
     return section("reconstruction")
 
 
@@ -126,7 +126,7 @@ def _remember(form: ReconstructionForm, *_: object) -> None:
 
 
 Order = Callable[..., Request]
-"""Orders a job, of the form, the viewer and perhaps a clicked place; it says why there is none."""
+"""Orders a job from the form, the viewer and perhaps a clicked place, or says why it cannot."""
 FOLDER_HINT = (
     "Make cubes of all photos in a folder, with the settings above. They go into its folder cubes; "
     "those that are there from the same settings stay."
@@ -208,7 +208,7 @@ class ReconstructDock(Dock):
         """See `Dock`."""
         layers = self.viewer.layers.events
         chosen = self.form.events
-        # The other choices change nothing of what the sentence says.
+        # Other choices do not change the sentence.
         said = (
             chosen.photo,
             chosen.card,
@@ -352,7 +352,7 @@ class ReconstructDock(Dock):
     def _show_status(self) -> None:
         """Say what another choice means, unless a job is speaking."""
         if not self.workspace.is_busy:
-            # How a job ended is no news for another photo, also when layers come and go.
+            # The end of a job is old news for another photo, and when layers come and go.
             self._old = self.workspace.state
             self._say(self._old)
 

@@ -42,7 +42,7 @@ PartChoice = Literal["whole", "visible", "drawn"]
 class Finding:
     """A fact found in a photo: its white by a grey patch, its colours by a chart, or its light.
 
-    Without a text nothing was found, and it is false.
+    A finding without text is false: nothing was found.
 
     Attributes
     ----------
@@ -51,21 +51,21 @@ class Finding:
     acquisition
         Camera, light and white of a linear photo; None where they were not found.
     light
-        The lights that the photo may have been taken in; None if nobody asked for them.
+        The likely lights of the photo; None if they were not asked for.
     calibration
         The colours of a chart; None without a chart.
     balance
-        The white of an sRGB photo; None where nobody asked for it.
+        The white of an sRGB photo; None if it was not asked for.
     corrects_white
         True if the next run corrects the photo by `balance`.
     scale, greys
-        The grey patches of an sRGB photo that were clicked, which correct it, or the cube of the
-        model for photos of cameras; None without one.
+        The clicked grey patches of an sRGB photo. They correct the photo, or the cube of the model
+        for photos of cameras.
     sample
         A small copy of an sRGB photo, on which the corrections are previewed, or a picture of what
         a run will make of a RAW photo; None without either.
     details
-        A table for a person, "" for none.
+        A table to show on request; "" without one.
     layer
         Finds the photo, which the finding does not keep alive.
     """
@@ -130,17 +130,17 @@ class ReconstructionForm:
     photo
         The Image layer to reconstruct, which the form does not keep alive.
     all_pages
-        Whether all pages of a stack are reconstructed, instead of the one that is shown.
+        True to reconstruct all pages of a stack, and not only the page that is shown.
     extent
         How much of the cube is computed.
     photos
         All photos of the viewer.
     card, weights
-        The model, and the weights file of one that has no bundled weights. The model is the one for
-        photos of this kind until somebody sets another, which then stays.
+        The model, and the weights file of a model without bundled weights. Until a user chooses a
+        model, it is the one that fits the photo.
     wavelengths, takes
-        Of an ONNX file: the centres of its bands in nm, as they were typed, and "linear" or "srgb"
-        for the values that the network takes; "" for what the file says.
+        For an ONNX file: the centres of its bands in nm, as typed, and the values that the network
+        takes, "linear" or "srgb"; "" leaves either to the file.
     devices
         Empty until the devices of the computer are known.
     options
@@ -148,18 +148,18 @@ class ReconstructionForm:
     scheduler
         The address of a dask scheduler, whose workers make the cubes of a folder; "" for none.
     is_rendered
-        Whether a person says that the colours of the photo are exact.
+        True if the user says that the colours of the photo are exact.
     white
         The stored value of a white surface; 0 for the full scale of the file.
     grey
-        Per cent of the light that a grey patch reflects.
+        Reflectance of the grey patch in per cent.
     chart, corners
-        The kind of chart in the photo, a name of `CHARTS`, and the frame that a person lays over
-        it: the middles of its corner patches; None without one.
+        The kind of chart in the photo, a name of `CHARTS`, and the frame around it: the centres of
+        its corner patches; None without a frame.
     is_far_off
-        Whether a run has found the white of the photo far from that of daylight.
+        True if a run has found the white of the photo far from that of daylight.
     finding
-        What the photo itself shows; `NOTHING` if nobody asked, or another photo is chosen since.
+        The latest finding in the photo; `NOTHING` before the first, and for another photo.
     hint
         Says that the camera was preselected; "" if it was not.
     """
@@ -249,7 +249,7 @@ class ReconstructionForm:
 
     @property
     def _own_card(self) -> ModelCard | None:
-        """The card of the model, or in the file of its weights; None if that has none."""
+        """The card of the model, else the card in its weights file; None without either."""
         card = self.chosen_card
         return card if card.file else card_of_file(Path(self.weights))
 
@@ -261,7 +261,7 @@ class ReconstructionForm:
 
     @property
     def asks_camera(self) -> bool:
-        """True if the model needs to know them, and the photo itself has not shown them."""
+        """True if the model needs camera and illuminant, and the photo has not shown them."""
         return self.needs_camera and self.finding.acquisition is None
 
     @property
@@ -293,12 +293,12 @@ class ReconstructionForm:
 
     @property
     def may_be_rendered(self) -> bool:
-        """True if a person may know that the colours of the photo are exact."""
+        """True if the user may know that the colours of the photo are exact."""
         return self.card in (PHOTOGRAPHED, RENDERED) and self.layer is not None
 
     @property
     def misfit(self) -> str:
-        """Says why the model is not one for the photo; "" if it is, or nobody knows."""
+        """Says why the model does not fit the photo; "" if it does, or nothing is known."""
         card, layer = self._own_card, self.layer
         if card is None or layer is None:
             return ""
@@ -337,12 +337,12 @@ class ReconstructionForm:
             setattr(self, field, value)
 
     def take_light(self, name: str) -> None:
-        """Keep only *name* among the lights that the photo may have been taken in."""
+        """Take *name* as the only light of the photo."""
         finding = self.finding
         if finding.light is None or finding.balance is None:
             self.illuminant = name
             return
-        # torch, which it imports, is there since the light was estimated.
+        # It imports torch, which is loaded since the light was estimated.
         from napari_mst.calibration.balancing import balance_for
 
         balance = balance_for(finding.light, name)
@@ -401,7 +401,7 @@ class ReconstructionForm:
             self.forget()
 
     def _take_other_card(self) -> None:
-        """Take the model for exact colours, or for others, as a person has just said."""
+        """Take the model for exact colours, or for others, as the user has just said."""
         if self.card in (PHOTOGRAPHED, RENDERED):
             self.use_fitting_card()
 
@@ -415,7 +415,7 @@ class ReconstructionForm:
 def status(form: ReconstructionForm, state: JobState) -> str:
     """Choose the sentence under the form: the state of the job, or the next step.
 
-    What it says in separate lines is for those who want to know.
+    The lines after the first are details.
     """
     # How a job ended is old news once its photo has left the viewer.
     is_news = form.layer is not None or not state.is_idle

@@ -128,7 +128,7 @@ def _rectangle(points: ArrayLike, shape: Sequence[int]) -> Rectangle | None:
 
 
 class Marks(ViewerHelper):
-    """Draws what the form knows of places on its photo, and takes what a person drags or clicks.
+    """Draws the places on the photo that the form knows, and handles drags and clicks.
 
     The frame is where `form.corners` say, and squares show where the colours of a chart are read.
     All of it goes when the form forgets it.
@@ -167,7 +167,7 @@ class Marks(ViewerHelper):
         frame.mode = "direct"
 
     def drop_click(self, *_: object) -> None:
-        """Take the mark of a click away that has shown nothing."""
+        """Remove the mark of a click that has shown nothing."""
         self._remove(MARKS)
         self.draw()
 
@@ -186,7 +186,7 @@ class Marks(ViewerHelper):
             self._remove(MARKS)
 
     def clear(self, *_: object) -> None:
-        """Take all marks away."""
+        """Remove all marks."""
         for role in (FRAME, MARKS, CORRECTED):
             self._remove(role)
 
@@ -212,7 +212,7 @@ class Marks(ViewerHelper):
             frame.data = [np.array(corners)]
 
     def _draw_preview(self, finding: Finding) -> None:
-        """Lay over the photo what the next run will make of it first."""
+        """Show over the photo how the next run will correct it first."""
         layer = self._form.layer
         with selection_kept(self.viewer):
             self._remove(CORRECTED)

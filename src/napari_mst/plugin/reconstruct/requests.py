@@ -1,7 +1,7 @@
-"""Orders of jobs from the form: a reconstruction, and looks at the photo itself; without Qt.
+"""Orders jobs from the form, without Qt: a reconstruction, or a look at the photo itself.
 
-A look asks how the photo was taken, and puts the `Finding` into the form: a grey patch shows white
-and balance, a ColorChecker the colours, all pixels together the light.
+A look finds out how the photo was taken, and puts a `Finding` into the form. A grey patch shows
+white and balance, a ColorChecker the colours, and all pixels together the light.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ CLICK_PATCH = "Click a grey or white patch of the photo."
 DRAG_FRAME = "Drag the corners of the frame onto the middles of the corner patches of the chart"
 NO_CHART = "Lay the frame around a chart first."
 SAMPLE = 100_000
-"""About how many pixels of a photo show how it will be corrected, at once."""
+"""Approximate number of pixels in the preview of a correction."""
 MORE = "Another grey of a scale shows more of the curve: set how bright it is, and click it."
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
@@ -78,7 +78,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
 
 
 def references_in(form: ReconstructionForm, viewer: ViewerModel) -> References:
-    """The spectra at pixels of the chosen photo that are known by the marked picks of its cube.
+    """Return the known spectra at pixels of the chosen photo, from marked picks on its cube.
 
     A stack gets none: nothing says to which page the spectra belong.
     """
@@ -133,9 +133,9 @@ def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:
 
 
 def chosen_photo(form: ReconstructionForm, viewer: ViewerModel) -> LayerPhoto:
-    """Freeze the chosen photo, all of it.
+    """Freeze the whole chosen photo.
 
-    Raises `PhotoError` if there is none, or the model is not one for photos of its kind.
+    Raises `PhotoError` if there is none, or the model does not fit it.
     """
     layer = photo_layer(form, viewer)
     if form.misfit:
@@ -144,7 +144,7 @@ def chosen_photo(form: ReconstructionForm, viewer: ViewerModel) -> LayerPhoto:
 
 
 def _acquisition(form: ReconstructionForm) -> Acquisition:
-    """Collect how the photo came about.
+    """Collect how the photo was taken.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
 
 
 def search_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
-    """Order that the frame is laid around the chart, if that is found, or into the middle."""
+    """Order a search for the chart; without one, the frame goes into the middle."""
     source, kind = chosen_photo(form, viewer), form.chart
 
     def find(*_: object) -> Corners | None:
@@ -223,7 +223,7 @@ def _seen_in_form(
     make: Callable[..., object],
     show: Callable[..., None],
 ) -> Request:
-    """Order a job whose result is seen in the form, and so needs no words at its end."""
+    """Order a job whose result is seen in the form, which needs no closing sentence."""
     job = SideJob(make, show, is_of_photo=True, lines=lambda _: [""])
     return Request(source, form.model, job=job)
 
@@ -233,7 +233,7 @@ def _balance(form: ReconstructionForm) -> str:
 
 
 def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request:
-    """Order a *look* at the photo. Raises `PhotoError` if there is none, or it is another kind."""
+    """Order a *look* at the photo. Raises `PhotoError` without a photo of the right kind."""
     encoding: Encoding | None = "linear" if form.needs_camera else None
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = chosen_photo(form, viewer)

@@ -60,7 +60,7 @@ FORGET_HINT = "Drop what was found in the photo, and go back to the rows above."
 
 
 def settings_title(form: ReconstructionForm) -> str:
-    """Title the folded settings of *form*, with those that are not the usual ones."""
+    """Return the title of the settings, which lists those that differ from the defaults."""
     usual = ReconstructionForm(cards=form.cards, options=type(form.options)())
     values = [(row.label, row.field) for row in (*SETTINGS, EXTENT)]
     changed = [label for label, field in values if form.value(field) != usual.value(field)]
@@ -68,7 +68,7 @@ def settings_title(form: ReconstructionForm) -> str:
 
 
 def colours_title(form: ReconstructionForm) -> str:
-    """Title the folded ways to right the colours of *form*, with what is known of them."""
+    """Return the title of the fold of colours, which says what is known about them."""
     if form.finding:
         return "Colours: as measured in the photo"
     return f"Colours off?{' White is far from that of daylight.' if form.is_far_off else ''}"
@@ -81,7 +81,7 @@ def chosen_line(form: ReconstructionForm) -> str:
 
 
 class RowsWidget(QWidget):
-    """Rows of *form*, and *parts* that are as wide as it, below each other.
+    """Shows *parts* below each other: rows of *form*, and widgets as wide as the form.
 
     Writes the user's input into the form, and redraws the form on request. `widgets` has
     the widget of each field.
@@ -101,7 +101,7 @@ class RowsWidget(QWidget):
                 self._layout.addRow(part.label, self.widgets[part.field])
             else:
                 self._layout.addRow(part)
-        # Filling a list selects its first entry, which is no choice of the user: bind it later.
+        # Filling a list selects its first entry, which the user has not chosen: signals come later.
         self.draw()
         for row in self._rows:
             changed, _, _ = access(self.widgets[row.field])
@@ -134,7 +134,7 @@ class RowsWidget(QWidget):
         self._write(PHOTO_ROW)
 
     def _write(self, row: Row) -> None:
-        # A widget that is being drawn has nothing to say.
+        # A widget that is being drawn is not being edited.
         if not self._is_drawing:
             _, read, _ = access(self.widgets[row.field])
             with suppress(ValueError):
@@ -199,7 +199,7 @@ class FormRows(QWidget):
 
 
 def show_attention(viewer: ViewerModel, photo: Image, light: "LightEstimate") -> None:
-    """Show over the layer *photo* which patches its *light* was seen in, through all blocks."""
+    """Show as a layer over *photo* where its *light* was seen, through all blocks."""
     values = light.attention_map
     layer = layer_of_role(viewer, ROLE)
     if layer is not None:

@@ -150,7 +150,7 @@ ACCESS = (
 
 
 def access(widget: Any) -> list[Any]:
-    """Return how *widget* is listened to, read and set."""
+    """Return the signal of *widget*, and the methods that read and set its value."""
     names = next(names for kind, *names in ACCESS if isinstance(widget, kind))
     return [getattr(widget, name) for name in names]
 
@@ -160,12 +160,12 @@ WIDTH = 90
 
 
 def help_of(card: ModelCard) -> str:
-    """Say in a line what a model is."""
+    """Describe a model in one line."""
     return card.title if card.file else f"{card.title}; or weights of your own, from a file"
 
 
 def facts_of(card: ModelCard) -> str:
-    """Say what a model gives, is for, comes from, and how accurate it is, a fact a line."""
+    """List the bands, purpose, data, accuracy, licence and source of a model, one a line."""
     nm = card.wavelengths
     bands = f"{len(nm)} bands, {nm[0]:g}-{nm[-1]:g} nm" if nm else "unknown bands"
     measured = []
@@ -199,7 +199,7 @@ class Row:
     make
         Makes the widget, of a kind that `widgets.ACCESS` has.
     when
-        The property of the form that says whether it has this row now; "" for always.
+        The property of the form that is true while the row is shown; "" for always.
     choices
         The title, the value and the tooltip of each entry of a list.
     to_widget, to_field
@@ -379,7 +379,7 @@ COLOUR_ROWS = (
         ),
     ),
 )
-"""The rows under "Colours off?", for who knows more than the photo shows."""
+"""The rows under "Colours off?", for users who know more than the photo shows."""
 
 SETTINGS = [
     Row(

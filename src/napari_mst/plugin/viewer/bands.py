@@ -76,7 +76,7 @@ class Bands(ViewerHelper):
     @is_own.setter
     def is_own(self, is_own: bool) -> None:
         self._is_own = is_own
-        # To turn the switch is to give up limits of one's own.
+        # Turning the switch gives up the user's own limits.
         for layer in self.viewer.layers:
             if (cube := cube_of(layer)) is not None:
                 self._set_limits(layer, cube.data)
@@ -110,8 +110,8 @@ class Bands(ViewerHelper):
         self.update()
 
     def _know(self, layer: Any) -> None:
-        # A new cube layer has the limits of its cube: to look for them again would take as long.
-        # One that becomes a cube layer later has the user's, unless somebody renews them.
+        # A new cube layer has the limits of its cube, which need not be computed again.
+        # A layer that becomes a cube later has the user's limits, until `renew` is called.
         if cube_of(layer) is not None:
             self._limits.setdefault(layer, layer.contrast_limits)
 
@@ -139,7 +139,7 @@ class Bands(ViewerHelper):
             layer.metadata = {**layer.metadata, METADATA_KEY: cube, STACK_KEY: stack}
 
     def _dress(self, layer: Image, cube: SpectralCube) -> None:
-        """Give *layer* the contrast of the band that is shown; in 3-D, all of them are."""
+        """Give *layer* the contrast of the band that is shown; in 3-D, all bands are."""
         if self.viewer.dims.ndisplay == 2:
             band = self._band_seen(layer)
             # All pages of a stack have one contrast, so that a change over time is seen.
@@ -161,7 +161,7 @@ class Bands(ViewerHelper):
             layer.colormap = COLORMAP
 
     def _band_seen(self, layer: Image) -> int:
-        """Return the band of *layer* that is on the screen: until one was read, that before it."""
+        """Return the band of *layer* on the screen; the last one stays until the next is read."""
         band, data = band_of(layer, self.viewer.dims.point), layer.data
         is_late = isinstance(data, LateBands) and data.at_hand(band) is None
         return band if not is_late or data.drawn is None else data.drawn
@@ -171,7 +171,7 @@ class Bands(ViewerHelper):
         self._limits[layer] = layer.contrast_limits
 
     def write(self, _: object = None) -> None:
-        """Write the wavelength, or the number, of the band that is seen of the active cube."""
+        """Label the slider with the wavelength or the number of the band of the active cube."""
         dims, layer = self.viewer.dims, active_cube_layer(self.viewer)
         if layer is None:
             return
@@ -222,7 +222,7 @@ def bring_into_view(viewer: ViewerModel, layer: Any) -> None:
 def visible_spectrum(wavelengths: Doubles) -> Doubles:
     """Return the colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB of 0-1.
 
-    No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
+    Screens cannot show them, so negative values are clipped. Each colour is as bright as possible,
     except at the ends of the spectrum, where the eye sees little.
     """
     every = np.concatenate([wavelengths, np.arange(*VISIBLE)])
@@ -244,7 +244,7 @@ _LONGEST = 40
 
 
 def unit_of(layer: Any) -> str:
-    """Return what the values of *layer* are, with their unit; "" if it is no band and no map."""
+    """Return the quantity of *layer* and its unit; "" if it is neither a band nor a map."""
     if not isinstance(layer, Image) or layer.rgb:
         return ""
     cube = cube_of(layer)
@@ -266,8 +266,8 @@ class ColourBar(ViewerHelper):
     measured
         The layer that was given its bar last, which a person may have hidden; None without one.
     is_awaiting_picture
-        Asks whether a picture is about to cover a layer for the first time, so that a bar would be
-        made in vain.
+        Returns True if a picture is about to cover a layer for the first time, which makes its bar
+        useless.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:

@@ -27,17 +27,17 @@ PLANE = (slice(None), slice(None))
 class LateBands(Lazy):
     """The same as *numbers* (B, H, W), except that napari never waits for a band.
 
-    A band that is not at hand is drawn as the last one was, `on_missing` is told, and somebody has
-    `read` called on another thread. Everybody else who takes a part gets the numbers themselves.
+    In place of a band that is not at hand, the last one is drawn, and `on_missing` is called, so
+    that another thread calls `read`. All other callers get the numbers themselves.
 
     Attributes
     ----------
     wanted
         The band that napari has asked for last.
     drawn
-        The one that it was given; None before the first one was read.
+        The band that napari was given; None before the first one was read.
     on_missing
-        Called with it where it is not at hand.
+        Called with a wanted band that is not at hand.
     """
 
     def __init__(self, numbers: Lazy) -> None:

@@ -137,7 +137,7 @@ def place_of_picture(cube_layer: Layer, picture: Any) -> Placement:
 
 
 def follow(composite: Image, place: dict[str, Any]) -> None:
-    """Put *composite* on its *place*, and change nothing that is right already."""
+    """Move *composite* to *place*, without a change to attributes that are right already."""
     before = Placement.of(composite).image_kwargs()
     for name in PLACE:
         # Each change has napari draw the layer again.
@@ -146,7 +146,7 @@ def follow(composite: Image, place: dict[str, Any]) -> None:
 
 
 UNIT_KEY = "napari_mst_unit"
-"""The key in the metadata of a map under which lies what its values are, for the colour bar."""
+"""The key in the metadata of a map for its quantity, which the colour bar shows."""
 
 
 def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None) -> LayerTuple:

@@ -50,7 +50,7 @@ SAME_COLOUR = 0.01
 WINDOWS = (1, 3, 5, 9)
 """Sides, in pixels, of the squares that a pick may be the mean of."""
 REFERENCE = "references"
-"""The feature that holds what is known of a pick, a `ReferenceSpectrum`; see `marks_of`."""
+"""The feature that holds the `ReferenceSpectrum` of a pick; see `marks_of`."""
 SOURCE = "napari_mst_references_in"
 """The key, in the metadata of the layer of picks, of the photo in which their spectra are known."""
 STATES = 100
@@ -146,7 +146,7 @@ def texts(points: Points, feature: str) -> list[str]:
 
 
 def marks_of(points: Points) -> "list[ReferenceSpectrum | None]":
-    """Return what is known of each pick, or was where it was marked; None if nothing is."""
+    """Return the reference spectrum of each pick, as it was marked; None for a pick without one."""
     # Here, as the first file that is opened waits for all that this module imports.
     from napari_mst.references.reference_spectrum import ReferenceSpectrum
 
@@ -155,7 +155,7 @@ def marks_of(points: Points) -> "list[ReferenceSpectrum | None]":
 
 
 def references_on(points: Points, layer: Layer) -> "dict[ReferenceSpectrum, ReferenceSpectrum]":
-    """Return what is known at pixels of *layer*, by the marks of the picks."""
+    """Return the reference spectra at pixels of *layer*, by the marks of the picks."""
     pixels, inside = pixels_of(points, layer)
     places = zip(marks_of(points), pixels.tolist(), inside, strict=True)
     return {
@@ -176,7 +176,7 @@ def hexes(rgba: Floats) -> list[str]:
 
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
-    """Set the "name", the "window" or what is "references" of all picks; the next window stays."""
+    """Set the "name", "window" or "references" of all picks; the next window stays."""
     with _next_kept(points):
         points.features = points.features.assign(**{feature: list(values)})
 
@@ -191,7 +191,7 @@ def _next_kept(points: Points) -> Iterator[None]:
 
 
 def set_next(points: Points, window: int, name: str = "") -> None:
-    """Give the next pick a *name* and the side of its square, *window*; nothing is known of it."""
+    """Give the next pick a *name*, the side of its square, *window*, and no reference."""
     own = {"name": name, "window": window, REFERENCE: ""}
     others = points.feature_defaults.iloc[0].to_dict()
     # napari wants one default for each feature that there is, and no others.
@@ -228,7 +228,7 @@ def recolour(points: Points, index: int, colour: str) -> None:
 
 
 def remove(points: Points, indices: Iterable[int]) -> None:
-    """Take the picks at *indices* off the image."""
+    """Remove the picks at *indices*."""
     points.selected_data = set(indices)
     points.remove_selected()
 
@@ -268,7 +268,7 @@ class PicksState(NamedTuple):
 
     @classmethod
     def of(cls, points: Points) -> "PicksState":
-        """Copy what *points* are now."""
+        """Copy the present state of *points*."""
         # Copies, because napari moves a dragged point within the same array.
         return cls(*(getattr(points, name).copy() for name in cls._fields))
 
@@ -280,7 +280,7 @@ class PicksState(NamedTuple):
 
 
 class History:
-    """Remembers what the picks were, so that changes can be undone and made again."""
+    """Remembers states of the picks, so that changes can be undone and redone."""
 
     def __init__(self) -> None:
         self.is_undoing = False
@@ -300,7 +300,7 @@ class History:
         return self._at + 1 < len(self._states)
 
     def record(self, points: Points | None) -> None:
-        """Remember what *points* are now."""
+        """Remember the present state of *points*."""
         if points is None or self.is_undoing:
             return
         # After the user has deleted the layer, new picks lie on another one, with its own past.
@@ -313,7 +313,7 @@ class History:
             self._at = len(self._states) - 1
 
     def step(self, points: Points | None, by: int) -> None:
-        """Undo the last change of *points*, -1, or make the one again that was undone last, 1."""
+        """Undo the last change of *points* (*by* -1), or redo the change undone last (1)."""
         # The last change may have been made just now, without a record.
         self.record(points)
         at = self._at + by

@@ -22,7 +22,7 @@ from napari_mst.base.errors import plain
 
 SharedState = TypeVar("SharedState")
 
-# Events of napari hold bound methods weakly, so this is what keeps those who listen.
+# napari's events hold bound methods weakly, so this dictionary keeps the listeners alive.
 _shared = weakref.WeakKeyDictionary[ViewerModel, dict[Callable[..., Any], Any]]()
 
 
@@ -130,7 +130,7 @@ def section(name: str) -> Any:
     """
     plugins = PluginManager.instance()
     is_known = any(manifest.name == PLUGIN for manifest in plugins.iter_manifests())
-    # When somebody asks first, napari reads the manifests of all plugins again, which would hold
-    # up the window for 100 ms.
+    # On the first call, napari reads the manifests of all plugins again, which would hold up the
+    # window for 100 ms.
     with patch.object(plugins, "discover") if is_known else nullcontext():
         return getattr(get_plugin_settings(PLUGIN), name)

@@ -128,7 +128,7 @@ class Tabs(QTabWidget):
         return False
 
     def sizeHint(self) -> QSize:
-        """Qt asks for this, too: a page around the tabs is to scroll only below their least."""
+        """Qt asks for this, too. A page around the tabs scrolls only below their least height."""
         return QSize(super().sizeHint().width(), self.minimumSizeHint().height())
 
 
