@@ -115,14 +115,12 @@ class WhiteBalance:
         photo = as_photo(photo)
         check_srgb(photo, "white balance")
         note = f"The white balance was corrected: {self}."
-        return recoloured(photo, self._balanced, note, self.sha256_of(photo.sha256))
+        sha256 = self.sha256_of(photo.sha256)
+        return recoloured(photo, lambda colours: colours @ self.matrix.T, note, sha256)
 
     def sha256_of(self, photo_sha256: str) -> str:
         """Return the sha256 of a corrected photo, from the sha256 of the original."""
         return sha256_after(photo_sha256, f"white balance {self.white}")
-
-    def _balanced(self, colours: Doubles) -> Doubles:
-        return colours @ self.matrix.T
 
 
 def white_balance(photo: PhotoLike) -> WhiteBalance:

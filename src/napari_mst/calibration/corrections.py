@@ -73,7 +73,15 @@ class FlatField:
                 f"Expected a white frame below the saturation of the sensor, got {clipped:.1%} of "
                 "its pixels clipped. Expose it less."
             )
-        self._check_light(white.mean(axis=(1, 2)))
+        light = white.mean(axis=(1, 2))
+        if self.dark is not None:
+            light -= self.dark.rows(linear=True).mean(axis=(1, 2))
+        if light.min() < _LEAST_LIGHT:
+            raise PhotoError(
+                "Expected a white frame brighter than the dark one, got one that is "
+                f"{light.min():.1%} of full scale above it. "
+                "Swap the frames, or take them again."
+            )
 
     @property
     def frames(self) -> tuple[Photo, ...]:
@@ -128,17 +136,6 @@ class FlatField:
             raise PhotoError(
                 f"Expected photos and frames of one size, got {rows} x {columns} and "
                 f"{height} x {width}. Take them with the same camera and settings."
-            )
-
-    def _check_light(self, white: Singles) -> None:
-        """Raise `PhotoError` if a channel of the white frame, of mean values (3,), has no light."""
-        if self.dark is not None:
-            white = white - self.dark.rows(linear=True).mean(axis=(1, 2))
-        if white.min() < _LEAST_LIGHT:
-            raise PhotoError(
-                "Expected a white frame brighter than the dark one, got one that is "
-                f"{white.min():.1%} of full scale above it. "
-                "Swap the frames, or take them again."
             )
 
     def _less_dark(self, photo: Photo, channel: int) -> Singles:

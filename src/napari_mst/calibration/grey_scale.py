@@ -35,7 +35,6 @@ BRIGHT = 0.8
 LUMINANCE = (0.2126, 0.7152, 0.0722)
 """Shares of linear red, green and blue in luminance (IEC 61966-2-1)."""
 
-_NAMES = ("one grey patch", "{} grey patches")
 _POWER = (0.2, 0.2)  # mean and standard deviation of log n
 _SHOULDER = (-0.5, 1.2)  # of log s
 _NOISE = 0.04  # of the logarithm of a patch
@@ -88,7 +87,7 @@ class GreyScale:
     def __str__(self) -> str:
         """Describe the patches, and the error of mid grey in stops."""
         count = len(self.light)
-        name = _NAMES[count > 1].format(count)
+        name = f"{count} grey patches" if count > 1 else "one grey patch"
         shown = np.exp(np.interp(np.log(0.2), self._reflectance, _GRID))
         stops = float(np.log2(shown / 0.2))
         return (

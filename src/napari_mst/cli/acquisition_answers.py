@@ -131,8 +131,7 @@ def flat_field_of(taken: AcquisitionAnswers) -> FlatField | None:
                 "Photograph a white surface, too."
             )
         return None
-    frames = [Photo.read(path, encoding="linear") for path in (white, dark) if path is not None]
-    return FlatField(*frames)
+    return FlatField(white, dark)
 
 
 def calibration_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> "Calibration | None":

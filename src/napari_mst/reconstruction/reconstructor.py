@@ -30,18 +30,16 @@ if TYPE_CHECKING:
     from napari_mst.networks.module import Network
 
 P = ParamSpec("P")
+Initialiser = Callable[[Any, Model, RunOptions], None]
+"""An `__init__` that takes a model and its options."""
 
 
 def _with_options(
     options: Callable[P, RunOptions],
-) -> Callable[
-    [Callable[[Any, Model, RunOptions], None]], Callable[Concatenate[Any, Model, P], None]
-]:
+) -> Callable[[Initialiser], Callable[Concatenate[Any, Model, P], None]]:
     """Make a method take the fields of *options* as arguments instead of the record."""
 
-    def decorate(
-        method: Callable[[Any, Model, RunOptions], None],
-    ) -> Callable[Concatenate[Any, Model, P], None]:
+    def decorate(method: Initialiser) -> Callable[Concatenate[Any, Model, P], None]:
         def taking_fields(self: Any, model: Model, *args: P.args, **kwargs: P.kwargs) -> None:
             method(self, model, options(*args, **kwargs))
 
