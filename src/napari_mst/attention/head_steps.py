@@ -250,6 +250,7 @@ def window_steps(
     span = slice(head * depth, (head + 1) * depth)
     of_query, of_key, of_value = (part[span] for part in attention.to_qkv.weight.chunk(3))
     bias = " + b" if attention.options.has_bias else ""
+    query_formula, key_formula = _scaled(attention, head)
     queries, keys = (part[head] for part in attention.scaled(tokens.queries, tokens.keys))
     scores = queries @ keys.mT
     steps += [
@@ -259,8 +260,8 @@ def window_steps(
         _step("K", f"W_K {x}{bias}", tokens.keys[head].mT, answering),
         _step("W_V", "weights of the values", of_value),
         _step("V", f"W_V {x}{bias}", tokens.values[head].mT, answering),
-        _step("Q'", _scaled_query(attention, head), queries.mT, asking),
-        _step("K'", _scaled_key(attention), keys.mT, answering),
+        _step("Q'", query_formula, queries.mT, asking),
+        _step("K'", key_formula, keys.mT, answering),
         _step("S", "K'^T Q'", scores.mT, asking, answering),
         _step("B", "bias of the relative places", tokens.bias[head].mT, asking, answering),
     ]
@@ -283,15 +284,12 @@ def window_steps(
     return tuple(steps)
 
 
-def _scaled_query(attention: WindowAttention, head: int) -> str:
+def _scaled(attention: WindowAttention, head: int) -> tuple[str, str]:
+    """Return the formulas of the scaled queries and keys."""
     if attention.options.score == "cosine":
         scale = attention.get_parameter("rescale")[head].item()
-        return f"s Q / |Q| of each column, s = {scale:.4g}"
-    return "Q / sqrt(d)" if attention.options.score == "scaled" else "Q"
-
-
-def _scaled_key(attention: WindowAttention) -> str:
-    return "K / |K| of each column" if attention.options.score == "cosine" else "K"
+        return f"s Q / |Q| of each column, s = {scale:.4g}", "K / |K| of each column"
+    return "Q / sqrt(d)" if attention.options.score == "scaled" else "Q", "K"
 
 
 MOST_SIDE = 16

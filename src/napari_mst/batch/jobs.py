@@ -5,12 +5,11 @@ Photos are given as files, folders (searched recursively) and patterns.
 
 import glob
 import hashlib
-import itertools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 from napari_mst.base.errors import (
@@ -264,7 +263,7 @@ def check_names(jobs: Sequence[BatchJob]) -> None:
                 f"Expected photos of different names, got {names} for {shown(job.target.name)}. "
                 "Rename one."
             )
-    for band in itertools.chain.from_iterable(job.bands for job in jobs):
+    for band in chain.from_iterable(job.bands for job in jobs):
         if str(band).casefold() in first:
             raise SaveError(
                 "Expected another name for a photo, got that of the prediction interval "
@@ -361,7 +360,7 @@ def set_aside(path: Path) -> None:
         If a file cannot be renamed.
     """
     for file in filter(os.path.lexists, files_of(path)):
-        kept = (f"{file.name}{ASIDE}{number or ''}" for number in itertools.count())
+        kept = (f"{file.name}{ASIDE}{number or ''}" for number in count())
         free = next(name for name in kept if not os.path.lexists(file.with_name(name)))
         try:
             file.rename(file.with_name(free))

@@ -239,7 +239,7 @@ def _kernels() -> Iterator[ReportLine]:
 
 
 def _models() -> Iterator[ReportLine]:
-    from napari_mst.models import MODELS, load_model
+    from napari_mst.models import load_model
 
     bundled = [name for name, card in MODELS.items() if card.file]
     for name in bundled:

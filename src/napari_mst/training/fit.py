@@ -127,7 +127,7 @@ class Fit:
         self.options = options
         self.settings = settings
         self.checkpoint = checkpoint
-        self.device = torch.device(self.options.device)
+        self.device = torch.device(options.device)
         # A processor that only emulates bfloat16 takes eight times as long as in float32.
         is_fast = "bfloat16" in DeviceChoice(str(self.device), "").precisions
         self.is_half = settings.is_half and is_fast
@@ -153,7 +153,7 @@ class Fit:
         if checkpoint.exists():
             self._resume()
         requests = [self._request(step) for step in range(self.step, settings.steps)]
-        self._draws = drawn(self.source, requests, self.options.loader_workers)
+        self._draws = drawn(self.source, requests, options.loader_workers)
         self._waited = 0.0
 
     def run(self, report_every: int = 1000) -> Any:

@@ -38,6 +38,7 @@ class LightTransformer:
     def seen(self, photos: Singles) -> EncodedPhotos:
         """Run the network on photos (N, channels, size, size)."""
         own = self._weights
+        heads = int(own["heads"])
         tokens = self._linear("patch_embed.proj", self._patches(photos)) + own["pos_embed"][:, 1:]
         first = np.broadcast_to(
             own["cls_token"] + own["pos_embed"][:, :1], (len(photos), 1, tokens.shape[-1])
@@ -47,8 +48,9 @@ class LightTransformer:
         while f"blocks.{len(attentions)}.norm1.weight" in own:  # the names of timm
             block = f"blocks.{len(attentions)}"
             normal = self._norm(f"{block}.norm1", tokens)
-            queries, keys, values = map(
-                self._in_heads, np.split(self._linear(f"{block}.attn.to_qkv", normal), 3, -1)
+            queries, keys, values = (
+                part.reshape(*part.shape[:2], heads, -1).swapaxes(1, 2)
+                for part in np.split(self._linear(f"{block}.attn.to_qkv", normal), 3, -1)
             )
             scores = queries / np.float32(queries.shape[-1] ** 0.5) @ keys.swapaxes(-1, -2)
             shares = np.exp(scores - scores.max(-1, keepdims=True))
@@ -67,10 +69,6 @@ class LightTransformer:
         count, side = self.size // self._patch, self._patch
         cut = photos.reshape(*photos.shape[:2], count, side, count, side)
         return cut.transpose(0, 2, 4, 1, 3, 5).reshape(len(photos), count**2, -1)
-
-    def _in_heads(self, tokens: Singles) -> Singles:
-        heads = int(self._weights["heads"])
-        return tokens.reshape(*tokens.shape[:2], heads, -1).swapaxes(1, 2)
 
     def _linear(self, name: str, x: Singles) -> Singles:
         weight = self._weights[f"{name}.weight"]
