@@ -92,7 +92,7 @@ class TestBatch:
         ("name", "left", "option"),
         [
             ("1.img", -1, ""),
-            ("1.img", 0.5, "--workers=1"),
+            pytest.param("1.img", 0.5, "--workers=1", marks=pytest.mark.slow),
             ("1.img", 0, ""),
             ("1.tif", 0.5, "--format=tiff"),
             ("1.tif", 0, "--format=tiff"),

@@ -195,16 +195,12 @@ OTHER_WEIGHTS = "import napari_mst.batch.cluster as ours; ours.installed = lambd
 @pytest.mark.parametrize(
     ("program", "version", "message"),
     [
-        pytest.param(
-            OTHER_VERSION,
-            "0.0.9",
-            "Expected napari-mst 0.1.0 on all workers, got 0.0.9 on tcp://",
-            marks=pytest.mark.slow,  # a version is a part of the fingerprint of the weights
-        ),
+        (OTHER_VERSION, "0.0.9", "Expected napari-mst 0.1.0 on all workers, got 0.0.9 on tcp://"),
         (OTHER_WEIGHTS, "0.1.0", "Expected the weights of models that this computer has, got o"),
     ],
     ids=["of-ours", "other-weights"],
 )
+@pytest.mark.slow
 def test_a_worker_that_joins_late_and_would_make_other_cubes_ends_the_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -294,7 +294,7 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
     ("executor", "model", "precision", "is_ensemble", "size"),
     [
         ("numba", "mstpp-srgb", "float32", False, (256, 256)),
-        ("numba", "pixelwise-srgb", "float32", False, (600, 800)),
+        pytest.param("numba", "pixelwise-srgb", "float32", False, (600, 800), marks=slow),
         *(
             pytest.param(executor, "mstpp-srgb", "float32", size[0] == 300, size, marks=slow)
             for size in [(280, 360), (480, 520), (300, 400), (1500, 2000)]
