@@ -317,10 +317,11 @@ def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(tmp_path: Path) -
     making = Making(tmp_path)
     config = {"distributed.comm.timeouts.connect": "1s"}
     with (
-        pytest.importorskip("dask.config").set(config),
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as workers,
+        # Later: a busy computer may take longer to start a cluster.
+        pytest.importorskip("dask.config").set(config),
     ):
         ending = making.ended(
             distributed.Client(workers.scheduler_address, set_as_default=False),
