@@ -12,7 +12,7 @@ Letters: h heads, d channels of a head, i key channel (row), j query channel (co
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -247,24 +247,29 @@ class AttentionRecord:
             for name in list(blocks or self) or [""]
             for head, matrix in enumerate(self[name].attention)
         ]
-        columns = min(COLUMNS, len(heads))
-        rows = -(-len(heads) // columns)
-        size = (INCHES * columns, INCHES * rows)
-        figure = new_figure(AttentionError, figsize=size, layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        figure, axes = grid_figure(len(heads), min(COLUMNS, len(heads)), INCHES)
         # One scale for all heads makes their colours comparable.
         largest = max(float(matrix.max()) for _, matrix in heads)
         for axis, (title, matrix) in zip(axes, heads, strict=False):
             image = axis.imshow(matrix, vmin=0, vmax=largest, cmap=COLORMAP)
             axis.set_title(title, fontsize=7)
             axis.tick_params(labelsize=6)
-        for axis in axes[len(heads) :]:
-            axis.axis("off")
         figure.supxlabel("query channel j (feature channels, not wavelengths)", fontsize=8)
         figure.supylabel("key channel i", fontsize=8)
         label = "attention A_ij; each row sums to 1"
         figure.colorbar(image, ax=list(axes), label=label, shrink=0.6)
         return figure
+
+
+def grid_figure(count: int, columns: int, inches: float) -> "tuple[Figure, Any]":
+    """Return a figure of *count* axes in *columns*, each *inches* wide and high, and the axes."""
+    rows = -(-count // columns)
+    size = (inches * columns, inches * rows)
+    figure = new_figure(AttentionError, figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes[count:]:
+        axis.axis("off")
+    return figure, axes
 
 
 def block_title(name: str, channels: int) -> str:

@@ -18,10 +18,9 @@ import torch
 from torch.nn import functional as F
 
 from napari_mst.attention.head_steps import COLOURS, filter_head
+from napari_mst.attention.record import grid_figure
 from napari_mst.base.arrays import Brief, Codes, Doubles, Pixel, doubles
-from napari_mst.base.errors import AttentionError
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.cube.showing import new_figure
 from napari_mst.denoising.as_attention import embedding
 from napari_mst.denoising.non_local_means import non_local_weights
 from napari_mst.denoising.photo_denoising import DISTANCE, PATCH, denoising_to_look_at
@@ -181,10 +180,7 @@ class SideBySide(Brief):
     def plot(self) -> "Figure":
         """Draw all pictures as a figure. Raises `AttentionError` if matplotlib is missing."""
         pictures = self.pictures
-        rows = -(-len(pictures) // _COLUMNS)
-        size = (_INCHES * _COLUMNS, _INCHES * rows)
-        figure = new_figure(AttentionError, figsize=size, layout="constrained")
-        axes = figure.subplots(rows, _COLUMNS).ravel()
+        figure, axes = grid_figure(len(pictures), _COLUMNS, _INCHES)
         for axis, (*words, image) in zip(axes, pictures, strict=True):
             axis.imshow(image, interpolation="nearest")
             axis.set_title("\n".join(filter(None, words)), fontsize=7)
