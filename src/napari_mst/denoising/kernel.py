@@ -12,13 +12,13 @@ from napari_mst.engine.kernels.patch_groups import REACH, Grid, Stage
 
 
 class CompiledTile:
-    """A *block* as the kernel takes it, and its tiles by the kernel."""
+    """A *block* in the form of the kernel, which computes its tiles."""
 
     def __init__(self, block: ImageBlock) -> None:
         rest = block.image - block.image.astype(np.float32)
         numbers = np.array([block.free, block.scale])
         given = block.image, rest, block.values, block.taps, numbers
-        # They are kept: the record has only their addresses.
+        # Keep the arrays alive: the record has only their addresses.
         self._arrays = [np.ascontiguousarray(each, np.float32) for each in given]
         image, of_rest, values, taps, of_numbers = (each.ctypes.data for each in self._arrays)
         self._images = Images(

@@ -57,14 +57,14 @@ HALO = 2 * _SEEN
 _OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])
 """Orthonormal axes: brightness, red less blue, and green against both."""
 
-_TILE_BYTES = 150  # that a pixel of a tile takes while it is computed
+_TILE_BYTES = 150  # for each pixel of a tile while it is computed
 
 
 @dataclass(frozen=True)
 class NLBayes:
-    """The denoising of a photo as if it had *strength* times its *noise*.
+    """Non-local Bayes for a photo with *strength* times its measured *noise*.
 
-    The photo has the values of the sensor, whose noise it is, times *gains*.
+    The noise is that of the sensor, and the photo holds the values of the sensor times *gains*.
     """
 
     noise: SensorNoise
@@ -79,7 +79,7 @@ class NLBayes:
 
     @property
     def removed(self) -> SensorNoise:
-        """The noise that is taken away."""
+        """The noise that is removed."""
         factor = self.strength**2
         return SensorNoise(factor * self.noise.gain, factor * self.noise.floor)
 
@@ -118,7 +118,7 @@ def denoised_pixels(
 
 
 def denoised_where_read(photo: Photo, how: NLBayes) -> Lazy:
-    """Denoise all of *photo* like `denoised_pixels`, where pixels are read, and keep them."""
+    """Denoise *photo* like `denoised_pixels`, tile by tile as pixels are read; tiles are kept."""
 
     def read(channels: range, rows: range, columns: range) -> Array:
         window = Window(rows.start, rows[-1] + 1, columns.start, columns[-1] + 1)

@@ -14,7 +14,7 @@ SECOND = Stage(channels=3, count=60, fewest=1, flat=0, ridge=1000)
 
 
 def estimates(noisy: Singles, guide: Singles, barred: Singles, grid: Grid, stage: Stage) -> Singles:
-    """The sums (4, h, w) of all estimates of each pixel and, last, the number of them.
+    """The sums (4, h, w) of all estimates of each pixel and, last, their number.
 
     *noisy* and *guide* are (3, h, w), with `REACH` pixels and more around the image; *barred*,
     (h, w), is infinite where no patch may begin, and else 0. In NumPy: the reference of the kernel.

@@ -13,7 +13,7 @@ from napari_mst.base.arrays import Doubles
 
 
 class ImageBlock(NamedTuple):
-    """Some pixels, and all that they look at.
+    """A block of pixels, with all the pixels that they look at.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ PATCH = 5
 DISTANCE = 9
 
 LEAST_CODES = 8.0
-"""The h in 8-bit codes, at least, for a person who looks at weights, to see some on any photo."""
+"""The least h, in 8-bit codes, for looking at weights: with it any photo shows some."""
 
 ROUNDING = 12**-0.5
 """The noise of rounding to 8 bits, in codes: a photo with less counts as one without noise."""
@@ -99,7 +99,7 @@ def denoised_photo(photo: Photo, how: Denoising, progress: Progress = NO_PROGRES
 
 
 def _stored(photo: Photo, linear: Doubles) -> Floats:
-    """*linear* light as the photo stores its values."""
+    """Encode *linear* light like the values of *photo*."""
     encoded = linear_to_srgb(linear) if photo.encoding == "srgb" else linear
     in_units: Floats = encoded * photo.full_scale
     if photo.pixels.dtype.kind == "u":

@@ -4,7 +4,7 @@ Photons arrive at random, which gives a variance in proportion to the signal, an
 a constant one: sigma^2(y) = gain y + floor, for a signal y of linear light, 0-1. Foi, Trimeche,
 Katkovnik & Egiazarian, IEEE Trans. Image Process. 17 (2008) 1737, doi:10.1109/TIP.2008.2001399.
 
-Blocks of 8 x 8 pixels are taken apart by cosines. Of those with the least coarse detail, the finest
+Blocks of 8 x 8 pixels are transformed to cosines. Of those with the least coarse detail, the finest
 detail is noise: white noise has as much of both, independently, so that the choice does not favour
 blocks of little noise. Blocks of like brightness together give a variance for that brightness, and
 a line through all of them is the noise of a sensor. Ponomarenko et al., SPIE 6497 (2007) 64970O,
@@ -92,12 +92,12 @@ class SensorNoise:
 SIDE = 8
 """Pixels along each side of a block."""
 
-_BLOCKS = 1 << 15  # that are looked at, about
+_BLOCKS = 1 << 15  # examined, about
 _LEAST_STEP = 2  # pixels from one block to the next, at least: closer ones add nothing
 _FEWEST = 200  # blocks from which noise is estimated
 
 _BINS = 8  # of brightness, of each channel
-_FLATTEST = 0.03  # share of the blocks of a bin that counts, but no fewer than
+_FLATTEST = 0.03  # share of the blocks of a bin that count, and the fewest of them
 _FEWEST_FLAT = 20
 _CLIPPED = 0.02  # share of the pixels of a block that may be clipped: one
 
@@ -112,7 +112,7 @@ COSINES[0] /= np.sqrt(2)
 """The orthonormal cosines of a block, as rows."""
 
 _ROUNDS = 20  # of the fit of the line
-_TINY = 1e-9  # a variance that no photo is as exact as
+_TINY = 1e-9  # less than the variance of any photo
 _NEAR = 0.05  # a bin that is off the line by this share, or less, counts fully
 _SHARED = 4  # texture that channels share makes the fine detail left without it less certain
 

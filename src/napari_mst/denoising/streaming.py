@@ -39,7 +39,7 @@ _BAND_PIXELS = 1 << 16
 
 @dataclass(frozen=True)
 class Filter:
-    """The numbers of a non-local means filter.
+    """The parameters of a non-local means filter.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ def _band_rows(width: int) -> int:
 def _band(
     attend: Attend, tiles: list[Tile], pool: ThreadPoolExecutor, progress: Progress
 ) -> Doubles:
-    """The sums of a band, of which these are the *tiles*, row by row of them."""
+    """The sums of a band, computed in its *tiles*, which are listed row by row."""
 
     def compute(tile: Tile) -> Doubles:
         progress.check()

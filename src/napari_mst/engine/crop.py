@@ -1,6 +1,6 @@
-"""Any part of a cube, exactly, without the rest: a crop.
+"""Computes a crop: any part of a cube, exactly, without the rest.
 
-It takes the photo around the crop, and the statistics of a whole run.
+A crop needs the photo around it, and the statistics of a whole run.
 
 Once the statistics of all passes are folded, nothing couples distant pixels any more: a pixel
 depends on no more of the photo than the halos of the passes add up to.
@@ -25,14 +25,14 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Known(NamedTuple):
-    """All that is known of a whole photo before a part of it is computed.
+    """The results of a run over the whole photo that a crop needs.
 
     Attributes
     ----------
     folded
         The statistics that `execute` returned for this photo, on the device of the weights.
     maps
-        Whole maps (C, H, W) by their names, which need not be computed again.
+        Whole maps (C, H, W) by name that were computed before.
     device
         The device of the weights.
     """

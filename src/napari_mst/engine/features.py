@@ -29,12 +29,12 @@ class FeatureMap:
         return self._values[window.rows, window.columns][None].transpose(0, 3, 1, 2)
 
     def write(self, window: Window, features: Any) -> None:
-        """Put (1, C, h, w) *features* where *window* is."""
+        """Write (1, C, h, w) *features* to *window*."""
         target = self._values[window.rows, window.columns]
         target[...] = as_array(features)[0].transpose(1, 2, 0)
 
     def release(self, rows: int) -> None:
-        """Give the memory of the first *rows* back, which nobody reads any more."""
+        """Return the memory of the first *rows* to the system; no tile reads them again."""
         self._release(rows * self._values.strides[0])
 
 
@@ -50,7 +50,7 @@ def as_array(values: Any) -> Array:
 
 
 def placed(values: Array, device: Any) -> Any:
-    """*values* for passes on *device*: as they are on a CPU, else a tensor there."""
+    """*values* for passes on *device*: unchanged on a CPU, else a tensor on the device."""
     if device.type == "cpu" and values.dtype in (np.float32, np.float64):
         return values
     import torch
@@ -61,7 +61,7 @@ def placed(values: Array, device: Any) -> Any:
 
 
 class Slab:
-    """Memory of *device*, or a temporary file, for a large map or small ones side by side."""
+    """Memory on *device*, or in a temporary file, for one large map or several small ones."""
 
     def __init__(self, size: int, device: Any, is_in_file: bool, dtype: Any) -> None:
         self._pages: LargePages | None = None
@@ -86,7 +86,7 @@ class Slab:
     def feature_map(
         self, height: int, width: int, channels: int, offset: int, device: Any
     ) -> "FeatureMap | TensorMap":
-        """A map from *offset* (in values) on, for use on *device*; it takes another one's place."""
+        """A map that starts at *offset* (in values), for use on *device*."""
         size = height * width * channels
         values = self._memory[offset : offset + size].reshape(height, width, channels)
         if self._type is not None and device.type == "cpu":
@@ -96,7 +96,7 @@ class Slab:
         return TensorMap(values, device)
 
     def planes(self, bands: int, height: int, width: int, dtype: Any) -> Any:
-        """The start of the slab as the (B, H, W) result, of a *dtype* of its own."""
+        """The start of the slab as the (B, H, W) result, stored as *dtype*."""
         size = bands * height * width
         own_size = size * dtype.itemsize // self._memory.itemsize
         kind = dtype if self._type is None else np.dtype(name_of(dtype))
@@ -111,14 +111,14 @@ class Slab:
 
 
 _BANDS_KEPT = 4
-"""Bands of rows that were read last and are kept: the tiles of one band share them."""
+"""Most recently read bands of rows that stay in memory: the tiles of one band share them."""
 
 ReadRows = Callable[[int, int], Singles]
 """Start and stop -> these rows as the network expects them: (in_bands, stop - start, W) float32."""
 
 
 FoldStatistic = Callable[[Pass, Any, int], Any]
-"""Makes what later passes use of the total of a pass's statistic, and of its number of pixels."""
+"""Folds the total of a statistic, and its number of pixels, into what later passes use."""
 
 
 def fold_alone(each: Pass, total: Any, pixels: int) -> Any:
@@ -132,14 +132,14 @@ class PhotoRows(NamedTuple):
     Attributes
     ----------
     rows
-        Gives its rows.
+        Reads rows of the photo.
     height, width
-        Their number and their length.
+        Size of the photo in pixels.
     fold
-        Makes what passes use of totals: of several runs of parts they can be added first.
+        Folds totals into what later passes use. Runs of several parts can add their totals first.
     own
-        Windows of the padded photo that count in the totals; None: all of it. Other pixels are
-        there because those depend on them.
+        Windows of the padded photo that count in the totals; None counts all of it. The pixels in
+        these windows depend on those around them.
     """
 
     rows: ReadRows

@@ -1,7 +1,7 @@
-"""Memory in large pages for the maps of a run, of which what is read for the last time goes back.
+"""Memory in large pages for the maps of a run. Pages go back to the system after their last read.
 
-Otherwise a map would stay in memory as a whole until the last of its rows has been read, beside all
-of the map that is made of it.
+Otherwise a whole map would stay in memory until its last row has been read, beside the map that is
+computed from it.
 """
 
 import mmap
@@ -30,7 +30,7 @@ class LargePages:
         self.values: Codes = np.frombuffer(self._pages, np.uint8)
 
     def release(self, start: int, stop: int) -> None:
-        """Give the whole pages from byte *start* to *stop* back: their numbers are lost."""
+        """Return the whole pages from byte *start* to *stop*; their numbers are lost."""
         first, last = -(-start // _PAGE) * _PAGE, stop // _PAGE * _PAGE
         if first < last:
             self._pages.madvise(mmap.MADV_DONTNEED, first, last - first)

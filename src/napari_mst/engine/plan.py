@@ -3,8 +3,8 @@
 A run keeps two full-resolution feature maps (its result takes the place of one), and a working set
 for each tile in work. On Linux, rows of a map that were read for the last time go back to the
 system. Where a GPU has no room for the maps, they live in the memory of the computer. Where that
-has no room either, they live in a temporary file, of which the system keeps in memory as much as
-fits: slower, and the same numbers. Where the working sets alone are too much, fewer threads of a
+has no room either, a temporary file holds them, and the system caches as much of it as fits:
+slower, with the same numbers. Where the working sets alone need too much memory, fewer threads of a
 CPU take part.
 """
 
@@ -33,7 +33,7 @@ from napari_mst.networks.network import Program
 def free_memory(device: Any) -> int:
     """Bytes of memory that are free on *device*.
 
-    On a GPU the memory that torch keeps of tensors that are no more counts as free.
+    On a GPU, memory that torch keeps from deleted tensors counts as free.
     """
     if device.type == "cuda":
         import torch
@@ -48,7 +48,7 @@ def free_memory(device: Any) -> int:
 
 
 MARGIN = 0.8
-"""Share of the free memory that is used without being asked."""
+"""Share of the free memory that a run may use without a budget."""
 
 GPU_PIXELS = 1 << 20
 """Most pixels of a tile on a GPU; down to a 64th of that where memory is short."""
@@ -58,16 +58,16 @@ STREAMS = 2
 
 _FLOAT = 4
 
-# Rows that a pixelwise network takes at once: pixels of them, and into how many steps a small photo
-# is cut at least.
+# Rows that a pixelwise network takes at once: the most pixels in them, and the fewest steps into
+# which a small photo is cut.
 _PIXELS = 1 << 14
 _STEPS = 16
 
-# What torch alone takes on a CPU, as lab/benchmarks/memory.py measured it.
+# Memory that torch alone takes on a CPU, measured by lab/benchmarks/memory.py.
 _THREAD_BYTES = 24_000_000
-_KERNEL_BYTES = 38_000_000  # what is kept of the kernels that oneDNN makes for every shape
-_TURNED_BYTES = 50_000_000  # and of those for the transposed photo of eight passes
-_AMX_BYTES = 35_000_000  # and of those that compute in 16 bits on the tiles of Intel's AMX
+_KERNEL_BYTES = 38_000_000  # kernels that oneDNN makes for every shape, and keeps
+_TURNED_BYTES = 50_000_000  # more of them for the transposed photo of eight passes
+_AMX_BYTES = 35_000_000  # more of them for 16 bits on the tiles of Intel's AMX
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 
 # What compiled kernels take: up to so many pixels, bytes of all threads together and of each. They
@@ -101,7 +101,7 @@ Place = Literal["device", "memory", "file"]
 
 @dataclass(frozen=True)
 class Plan:
-    """The way that one run is done, and the bytes that it takes.
+    """The way one run is done, and the bytes it needs.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Plan:
     error
         The cost of the precision, in one clause, if it was measured.
     threads
-        Threads of a CPU, where there is no memory for as many as torch has; else 0.
+        Threads of a CPU, where memory allows fewer than torch would use; else 0.
     """
 
     place: Place = "device"
@@ -135,7 +135,7 @@ class Plan:
         return self.device_memory, self.memory
 
     def dtype(self, own: Any) -> Any:
-        """The type of the feature maps of a network whose *own* type is this."""
+        """The type of the feature maps of a network whose weights are of type *own*."""
         return dtype_of(self.precision, own) if self.precision else own
 
     def __str__(self) -> str:
@@ -172,7 +172,7 @@ def pixelwise_rows(height: int, width: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """A run that is to be planned.
+    """A run to plan.
 
     Attributes
     ----------
@@ -181,11 +181,11 @@ class PlannedRun:
     precision
         The type of the maps that are kept, by its name in torch.
     has_total
-        Whether a result of the same size is kept beside the run, to which its own is added.
+        Whether the result is added to a total of the same size, which stays in memory.
     after
         Bytes that the work after the run takes besides the result.
     beside
-        Bytes of the computer's memory that others use during all of it.
+        Bytes of the computer's memory that other work uses throughout the run.
     """
 
     program: Program
@@ -232,8 +232,8 @@ def make_plan(
 ) -> Plan:
     """The fastest plan for *job* within bytes of the computer's memory and of a GPU's.
 
-    None is most of what is free. With *or_least*, it is the plan that needs least where none is
-    within the budget, not an error.
+    A budget of None is most of the free memory. With *or_least*, the plan that needs least replaces
+    the error where none is within the budget.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def make_plan(
 
 
 def _out_of_memory(job: PlannedRun, least: Plan, free: tuple[int, int, int]) -> OutOfMemory:
-    """The error that says the smallest budget that would do, and the *free* memory and disk."""
+    """The error that names the smallest sufficient budget, and the *free* memory and disk."""
     memory, device_memory, disk = map(_bytes_text, free)
     needed, advice = _bytes_text(least.memory, math.ceil), "Take a smaller image"
     if job.device.type != "cpu":
@@ -283,7 +283,7 @@ def all_plans(job: PlannedRun) -> Iterator[Plan]:
 
 
 def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
-    """Plans with the *maps* in memory and in a file, and with half as many threads, and so on."""
+    """Plans with the *maps* in memory or in a file, and with ever fewer threads."""
     most = threads_of_cpu()
     whole = _whole_values(job, planned) * job.wide + _gathered_bytes(job, planned)
     kept = maps + job.total

@@ -2,9 +2,8 @@
 
 A network says its passes (`napari_mst.networks.network`); nothing here knows which network it is.
 Only statistics, such as the Gram matrices of spectral attention, couple distant pixels. So while a
-sweep computes the passes up to the next statistic, tile by tile, it adds that statistic up,
-which is all that later passes have to know of the whole image. What comes out is what one forward
-over the whole image would give.
+sweep computes the passes up to the next statistic, tile by tile, it adds that statistic up. Later
+passes need nothing else from the whole image, and the result equals one forward over it.
 
 On a CPU the tiles are rectangles whose intermediate results fit its cache, one thread each; on a
 GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows, W columns.
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Result(NamedTuple):
-    """The numbers of a run, (B, H, W), and the folded statistics of its passes, by the map."""
+    """The numbers of a run, (B, H, W), and its folded statistics by the name of their map."""
 
     numbers: Floats
     folded: Folded
@@ -75,9 +74,9 @@ def execute(
     """Run *program*, whose weights must be on *device*, on the photo of *source*.
 
     Everything is computed, and returned, in the precision of the weights: float32 or float64. The
-    *plan* says where maps that are kept live (in the device's memory, if there is none), which
-    changes no number; and whether they are of 16 bits, which does: statistics, the photo and the
-    result stay as they are.
+    *plan* says where kept maps live, by default in the device's memory; that changes no number.
+    It also says whether maps have 16 bits, which does change numbers. Statistics, the photo and the
+    result keep their precision.
 
     Raises
     ------
@@ -101,7 +100,7 @@ def settings_of(program: Program, device: Any) -> AbstractContextManager[None]:
 
 
 def is_numpy(program: Program) -> bool:
-    """True if NumPy holds the weights of *program*, all of which compiled kernels compute."""
+    """True if NumPy holds the weights of *program*: compiled kernels compute all its passes."""
     return isinstance(program.dtype, np.dtype)
 
 
@@ -113,7 +112,7 @@ def as_total(total: Any) -> Any:
 
 
 def _last_reads(steps: Sequence[Step]) -> list[set[str]]:
-    """Names of the maps that each of *steps* reads for the last time: then they make room."""
+    """Names of the maps that each of *steps* is the last to read: their memory is then free."""
     last = {reading.name: index for index, step in enumerate(steps) for reading in step.readings}
     return [{name for name, at in last.items() if at == index} for index in range(len(steps))]
 

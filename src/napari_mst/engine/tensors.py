@@ -34,7 +34,7 @@ def as_tensor(values: Array | Tensor) -> Tensor:
 
 
 def taken_by(values: Array | Tensor, dtype: Any, is_plain: bool) -> Tensor:
-    """*values* as a pass takes them that computes in *dtype*, plainly or by a fast path."""
+    """*values* as input of a pass that computes in *dtype*, by torch alone or by a fast path."""
     tensor = as_tensor(values).to(getattr(torch, name_of(dtype)))
     # In any other layout a GPU would copy it for every convolution; MPS convolves views wrongly. On
     # a CPU the last bits of some functions depend on the layout.
@@ -48,9 +48,9 @@ class TensorMap:
 
     A tile is a (1, C, h, w) channels-last tensor on *device*.
 
-    They may live elsewhere. Then pieces go to a GPU, and come back, by way of pinned memory and on
-    the stream of the thread that reads or writes them, so that one thread copies while another
-    computes.
+    While a GPU computes, the features may be in the computer's memory. Tiles are then copied by way
+    of pinned memory, on the stream of the thread that reads or writes them: one thread copies while
+    another computes.
     """
 
     def __init__(self, values: Array | Tensor, device: Any) -> None:
@@ -97,7 +97,7 @@ def _brought_back(values: Tensor) -> Tensor:
 
 
 def room(size: int, device: Any, dtype: torch.dtype, memory: Array | None) -> Tensor:
-    """*size* numbers of *dtype* on *device*, in bytes of *memory* if there are some."""
+    """A tensor of *size* numbers on *device*, or a view of *memory* if it is given."""
     if memory is not None:
         return torch.from_numpy(memory).view(dtype)
     return torch.empty(size, device=device, dtype=dtype)
@@ -112,7 +112,7 @@ EXACT_SETTINGS = (
     # The benchmark of cuDNN tries algorithms that want memory which nobody has planned.
     (_backends.cudnn, "benchmark", False),
 )
-"""Settings of torch during a run: what they belong to, their name, their value."""
+"""Settings of torch during a run: owner, name and value."""
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def inferring(device: Any) -> Iterator[None]:
 
 
 _lock = threading.Lock()
-_before: list[list[Any]] = []  # what the program has set, once for each run
+_before: list[list[Any]] = []  # the settings of the program, once for each run
 
 
 @contextmanager
@@ -170,14 +170,14 @@ def _converted(module: M, dtype: torch.dtype) -> M:
     """*module* with weights of *dtype*."""
     if all(weight.dtype == dtype for weight in module.parameters()):
         return module
-    # The copy takes the converted tensors for its own, so that none is copied for nothing.
+    # `deepcopy` uses the converted tensors and copies none of them.
     tensors = (*module.parameters(), *module.buffers())
     converted = {id(each): each.to(dtype) for each in tensors if each.is_floating_point()}
     return copy.deepcopy(module, converted)
 
 
 def _in_float32(local: Local, *given: Any) -> Tensor:
-    """*local* of maps of 16 bits, computed in float32: the result has 16 bits again."""
+    """Compute *local* in float32 for maps of 16 bits, and return a result of 16 bits."""
     narrow = given[0].dtype
 
     def widened(value: Any) -> Any:

@@ -19,17 +19,17 @@ from napari_mst.engine.windows import Window
 T = TypeVar("T")
 
 _AHEAD = 4
-"""Tiles that wait for each thread: enough to keep it busy, and few, so that a cancel is felt."""
+"""Tiles queued for each thread: enough to keep it busy, few enough that a cancel acts soon."""
 
 
 class Workers:
-    """Computes tiles and reports progress. As a context manager it lets no thread outlive the run.
+    """Computes tiles and reports progress. As a context manager it ends its threads with the run.
 
     On a CPU each tile is computed by one of *threads* threads, by default as many as torch uses.
-    (Threads inside of each small operation would wait for each other, a hundred times longer on a
-    busy machine.) A GPU is fed by the calling thread, or, where its maps live elsewhere
-    (*is_apart*), by a few with a stream each, so that one copies while another computes. *cost* is
-    the cost of all passes together, in the unit of `each`.
+    (Threads within each small operation would wait for each other, a hundred times longer on a busy
+    machine.) The calling thread feeds a GPU. Where its maps live elsewhere (*is_apart*), a few
+    threads feed it on separate streams: one copies while another computes. *cost* is the cost of
+    all passes together, in the unit of `each`.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ def _infer(compute: Callable[[Window], T], tile: Window, device: Any) -> T:
 
 
 def wait_for(device: Any) -> None:
-    """Wait until a GPU has done what this thread has asked of it."""
+    """Wait until a GPU has finished the work of this thread."""
     if device.type == "cuda":
         import torch
 

@@ -1,7 +1,7 @@
-"""Finds out whether there are compiled kernels for this processor, and whether they are right.
+"""Checks whether this processor has compiled kernels, and whether their results are right.
 
-numba, which compiles them, is not to be had for some processors. A process that finds them on disk
-does not import it.
+numba compiles the kernels, but does not support every processor. A process that finds them on disk
+does not import numba.
 """
 
 import functools
@@ -55,7 +55,7 @@ def is_ready() -> bool:
 
 @functools.cache
 def check_kernels() -> bool:
-    """`is_ready`, found out once for all; it is not to be called by two threads at a time."""
+    """The answer of `is_ready`, computed once. Only one thread may call this at a time."""
     if not is_installed():
         return False
     if kept.are_right():
@@ -72,7 +72,7 @@ def check_kernels() -> bool:
 
 
 def description() -> str:
-    """The processor and the layout of its kernels, for a person; compiles them if need be."""
+    """The processor and the layout of its kernels in words. Compiles missing kernels."""
     if not is_ready():
         return f"{platform.processor() or platform.machine()}, without compiled kernels"
     from napari_mst.engine.kernels.processor import LAYOUT, PROCESSOR
@@ -81,7 +81,7 @@ def description() -> str:
 
 
 def flush_denormals() -> None:
-    """Have this thread take numbers below 1e-38, on which a CPU is many times slower, for 0."""
+    """Make this thread treat numbers below 1e-38 as 0: a CPU is many times slower on them."""
     torch = torch_if_imported()
     if torch is not None:
         torch.set_flush_denormal(True)
@@ -92,7 +92,7 @@ def flush_denormals() -> None:
 
 
 def prepare_ahead() -> None:
-    """Let other processes compile what is missing, so that the first run need not wait for it."""
+    """Compile missing kernels in other processes, before the first run needs them."""
     # The holder of the lock is doing this already.
     if not is_installed() or not _preparing.acquire(blocking=False):
         return
@@ -112,7 +112,7 @@ def is_compiling() -> bool:
 
 
 def largest_error() -> float:
-    """The error of the kernels against torch, by the largest value; compiles them if need be."""
+    """The error of the kernels, relative to torch's largest value. Compiles missing kernels."""
     from napari_mst.engine.kernels import ahead
 
     _compilers[:] = ahead.begin()

@@ -19,14 +19,14 @@ _memory = threading.local()
 
 
 def side_by_side(features: Singles) -> Singles:
-    """(1, C, h, w) whose channels lie side by side: the same where they do."""
+    """Return (1, C, h, w) *features* with channels side by side, uncopied if they already are."""
     if features.strides[1] == features.itemsize or features.shape[1] == 1:
         return features
     return np.ascontiguousarray(features.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
 
 
 def features_of(features: Singles) -> Features:
-    """(1, C, h, w) as kernels take it."""
+    """Describe (1, C, h, w) *features* for the kernels."""
     _, channels, height, width = features.shape
     return Features(
         address=features.ctypes.data,
@@ -39,12 +39,12 @@ def features_of(features: Singles) -> Features:
 
 
 def empty(channels: int, height: int, width: int) -> Singles:
-    """Room for dense channels-last features, (1, C, h, w)."""
+    """Uninitialised channels-last features, (1, C, h, w)."""
     return np.empty((1, height, width, channels), np.float32).transpose(0, 3, 1, 2)
 
 
 def scratch_memory(size: int) -> int:
-    """The address of *size* bytes or more, of whole cache lines, that only this thread uses."""
+    """The address of at least *size* bytes, aligned to a cache line, private to this thread."""
     # Kernels run without Python's lock, so threads cannot share one buffer.
     if getattr(_memory, "size", 0) < size + _CACHE_LINE:
         _memory.size = size + _CACHE_LINE
@@ -57,14 +57,14 @@ def scratch_memory(size: int) -> int:
 
 
 def filled(channels: int) -> int:
-    """*channels* filled up to whole panels."""
+    """*channels* rounded up to whole panels."""
     return -(-channels // PANEL) * PANEL
 
 
 def panels(matrices: Array, outside: int, inside: int) -> Singles:
-    """Matrices (..., out, in) in the order in which a product reads them.
+    """Pack *matrices* (..., out, in) in the order in which a product reads them.
 
-    It is (..., panels, in, PANEL), float32, with zeros up to *outside* and *inside* channels.
+    The result is (..., panels, in, PANEL), float32, padded to *outside* and *inside* channels.
     """
     *before, rows, columns = matrices.shape
     full = np.zeros((*before, outside, inside), np.float32)
@@ -80,7 +80,7 @@ def filters(weight: Array, channels: int) -> Singles:
 
 
 def vector(values: Array | tuple[()], length: int) -> Singles:
-    """*values* and zeros up to *length*, float32."""
+    """*values* padded with zeros to *length*, float32."""
     full = np.zeros(length, np.float32)
     full[: len(values)] = values
     return full
