@@ -79,7 +79,8 @@ _COMPILED_BYTES = (
     (200_000, 8 << 20, 10 << 20),
     (400_000, 12 << 20, 16 << 20),
     (3_000_000, 24 << 20, 32 << 20),
-    (math.inf, 40 << 20, 32 << 20),
+    (16_000_000, 40 << 20, 32 << 20),
+    (math.inf, 112 << 20, 32 << 20),
 )
 _TOTAL_BYTES = 6_000_000  # of each thread, for a mean over turned photos
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these bytes were measured
