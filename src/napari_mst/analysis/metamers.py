@@ -61,7 +61,7 @@ def metameric_blacks(wavelengths: Doubles, response: Doubles, count: int = COUNT
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Metamers:
-    """The spectra that have the colour of *spectrum*, along some metameric blacks.
+    """Spectra with the same colour as *spectrum*, reached along metameric blacks.
 
     Attributes
     ----------

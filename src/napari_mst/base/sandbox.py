@@ -201,7 +201,7 @@ def limit_memory(room: int) -> None:
 
 
 def is_limited_from_outside() -> bool:
-    """True if only the machine's owner limits the memory of this process, so that no more exists.
+    """True if this process can use all memory that the machine's owner allows.
 
     False if `limit_memory` set a lower limit, by the size of the file.
     """

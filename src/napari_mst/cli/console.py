@@ -59,7 +59,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def warnings_noted() -> Iterator[None]:
-    """Print each warning once, as a note, such as those about losses of a format."""
+    """Print each warning once, as a note, for example that a format loses some metadata."""
     with warnings.catch_warnings():
         # Python forgets which warnings it has shown when a library changes the filters.
         warnings.simplefilter("always", CurveWarning)

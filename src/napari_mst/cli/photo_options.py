@@ -140,7 +140,7 @@ class PhotoOptions:
         return self.correction.sha256_of(photo_sha256) if self.correction else photo_sha256
 
     def _balanced(self, photo: Photo) -> Photo:
-        """Return *photo* corrected; or unchanged, with a note, if its light is close to D65."""
+        """Return *photo* corrected, or itself, with a note, if its light is close to D65."""
         # Imported late, so that --help and refused arguments need not wait for it.
         from napari_mst.calibration.balancing import white_balance
 

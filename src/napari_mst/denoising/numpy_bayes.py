@@ -60,7 +60,7 @@ def _patches(image: Singles, rows: NDArray[np.intp], columns: NDArray[np.intp]) 
 
 
 def _filtered(patches: Doubles, targets: Doubles, is_near: Mask, stage: Stage) -> Doubles:
-    """*targets* (n, m, k) without their noise, by the groups of *patches* that are near."""
+    """Denoise *targets* (n, m, k), each with its group of near *patches*."""
     weight = is_near[..., None]
     count = weight.sum(axis=1, keepdims=True)
     mean = (patches * weight).sum(axis=1, keepdims=True) / count

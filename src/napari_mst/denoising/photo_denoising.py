@@ -30,7 +30,7 @@ LEAST_CODES = 8.0
 ROUNDING = 12**-0.5
 """The noise of rounding to 8 bits, in codes: a photo with less counts as one without noise."""
 
-# The same as the noise of photons, so that the scale is about that of sRGB.
+# Rounding noise expressed as photon noise, whose scale is close to that of sRGB codes.
 _ROUNDED = SensorNoise(gain=(ROUNDING / SensorNoise(1.0, 0.0).codes) ** 2, floor=0.0)
 
 
@@ -60,7 +60,7 @@ class Denoising:
 def denoising_to_look_at(
     photo: Photo, codes: float | None = None, progress: Progress = NO_PROGRESS
 ) -> Denoising:
-    """Choose how to denoise *photo* such that even a clean one shows weights.
+    """Choose a denoising of *photo* whose weights can be looked at even if the photo is clean.
 
     The strength h in 8-bit *codes* is by default the larger of `BEST_H` times the noise of the
     photo and `LEAST_CODES`. Noise below `ROUNDING` counts as that, and so does noise that too few

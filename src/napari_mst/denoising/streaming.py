@@ -30,7 +30,7 @@ logger = logging.getLogger("napari_mst")
 _TILE_ROWS = 32
 _TILE_COLUMNS = 128  # whole vectors
 
-# Pixels of a tile times the pixels that each looks at, at most: a tile then takes 0.1 s.
+# Upper limit of the pixels of a tile times the neighbours of a pixel: a tile then takes 0.1 s.
 _TILE_WORK = 8_000_000
 
 _BAND_PIXELS = 1 << 16

@@ -70,8 +70,8 @@ class Sweep:
         *scales* are those of the program.
         """
         base = scales[self.base]
-        # A tile begins at a whole pixel of every map that is written, and at a whole window of
-        # attention: otherwise two tiles would share one of them.
+        # A tile begins at a whole pixel of each written map and at a whole attention window:
+        # otherwise two tiles would share a pixel or a window.
         coarse = [base / scales[each.writes] for each in self.passes]
         aligned = [base / scales[each.reads[0]] * each.align for each in self.passes]
         return lcm(*(step.numerator for step in (*coarse, *aligned)))
@@ -139,7 +139,7 @@ class Schedule:
 
     @property
     def gathered_values(self) -> float:
-        """Numbers for each pixel of the photo that statistics keep of it until the run ends."""
+        """Numbers per pixel of the photo that statistics keep until the run ends."""
         scales = self.program.scales
         kept = [each.gathers * float(scales[each.writes]) ** 2 for each in self.program.passes]
         # While the parts of one are put together, there are two of it.

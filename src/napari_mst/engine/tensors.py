@@ -117,7 +117,7 @@ EXACT_SETTINGS = (
 
 @contextmanager
 def inferring(device: Any) -> Iterator[None]:
-    """The settings of a run on *device*: exact products, of which torch records nothing."""
+    """The settings of a run on *device*: exact products, and no recording of gradients by torch."""
     with exact_products(device), torch.inference_mode():
         yield
 

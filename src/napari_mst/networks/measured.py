@@ -84,7 +84,7 @@ def measured(
 ) -> MeasuredNetwork:
     """*module* as a network; it must be in evaluation mode, in float32, on the CPU.
 
-    The multiple of its sides is itself a multiple of *least*.
+    Images are padded to a measured multiple, which is itself a multiple of *least*.
 
     Raises
     ------

@@ -194,7 +194,7 @@ def georeference_in(
 
 
 def is_shown_otherwise(path: str | PathLike[str]) -> bool:
-    """True if imageio, which napari uses for photos, returns other pixels than `decode_file`.
+    """True if imageio, which napari uses for photos, and `decode_file` return different pixels.
 
     imageio ignores the orientation, takes CMYK for RGB with transparency, keeps inverted and other
     colours of a TIFF as stored, halves the depth of 16-bit colour in PNG, returns the preview of a

@@ -1,8 +1,8 @@
 """Checks reference spectra against the photo and against each other before they are used.
 
-A spectrum whose colour differs from the photo is searched within a few pixels, and left out if it
-is not found there. A factor that all spectra share indicates a wrong white. Of many spectra, those
-that the others contradict are left out as well. Letters: B bands, n spots.
+A spectrum whose colour differs from the photo is searched for within a few pixels, and left out if
+no pixel there matches. A factor that all spectra share indicates a wrong white. Of many spectra,
+those that the others contradict are left out as well. Letters: B bands, n spots.
 """
 
 from collections.abc import Callable, Sequence

@@ -158,7 +158,7 @@ class Learnt(NamedTuple):
 def learn(
     cube: SpectralCube, references: Sequence[ReferenceSpectrum], view: ColourView | None = None
 ) -> Learnt:
-    """Learn the correction of *cube* from *references* and from those of earlier refinements.
+    """Learn the correction of *cube* from *references* and the references of earlier refinements.
 
     Spectra that contradict the colours of the photo of *view*, or all other spectra, are left out.
     Some dozens of spectra take milliseconds. Raises the errors of `refine`.

@@ -37,7 +37,7 @@ _STRIDE = 3  # of counted pixels along rows and columns, since neighbours add li
 _DIGITS = 3
 _DARKEST = 1e-6  # smallest divisor, for networks that have learnt little
 
-# An unknown camera, by judgement, without measured photos.
+# Guesses for an unknown camera, not fitted to measured photos.
 _KELVIN = (5000.0, 8000.0)  # its white balance in daylight of 6504 K
 _STOPS = 0.5  # of exposure, up or down
 _CONTRAST = (1.0, 1.4)

@@ -121,7 +121,7 @@ def compiled_statistic(statistic: Callable[[Any], Any], device: Any, dtype: Any)
 
 
 def kind_of(local: Any) -> type[Form] | None:
-    """The kind of form of *local*; None if kernels know none."""
+    """The kind of form of *local*, or None if no kernel supports it."""
     if isinstance(local, Form):
         return type(local)
     # Other passes exist only if torch was imported.

@@ -88,7 +88,7 @@ class Scratch(NamedTuple):
 
 @emitted
 def _compare(e: Emitter, pair: Pair, group: PatchGroup, channels: int, row: int) -> None:
-    """Add to *row*, `_COLUMNS` numbers, how far patches that follow each other are from one."""
+    """Add the distances of `_COLUMNS` consecutive patches from one patch to *row*."""
     vectors = _COLUMNS // LANES
     sums = [e.variable(e.load(e.at(row, vector * VECTOR))) for vector in range(vectors)]
     with e.loop(channels) as loop:
@@ -231,7 +231,7 @@ class _Steps:
                 e.store(value, e.at(row, shift))
 
     def apply(self, e: Emitter, rows: int, group: PatchGroup, scratch: Scratch) -> None:
-        """Give *rows*, less their mean, what the filter leaves of them, and the mean again."""
+        """Filter *rows*: subtract their mean, apply the filter, add the mean again."""
         places = list(product(range(_AT_ONCE), range(self.vectors)))
         three = ir.Constant(ir.IntType(64), _AT_ONCE)
         whole = e.builder.add(group.count, ir.Constant(ir.IntType(64), _AT_ONCE - 1))

@@ -1,7 +1,7 @@
 """Vector instructions of LLVM, written where numba compiles a kernel.
 
-Loops over many numbers are plain Python: LLVM makes vector instructions of them. Written out here
-is what has to stay in registers, above all products. An instruction takes addresses and counts,
+Loops over many numbers are plain Python, which LLVM vectorises. This module writes out what must
+stay in registers, above all products. An instruction takes addresses and counts,
 which are 64-bit integers, and records (NamedTuples) of them.
 """
 

@@ -1,11 +1,11 @@
 """Writing TIFF stacks of bands, and their descriptions: GDAL's XML, OME-XML and ImageJ's labels.
 
 No file suits all programs. `write_tiff` writes one planar image of B samples per pixel, which GDAL,
-napari, tifffile and imageio read with its wavelengths, and libvips without; ImageJ and Pillow
-refuse it. They open the B pages of `write_imagej`, of which GDAL sees only the first. Both have the
-axes CYX. Descriptions by other programs are read here too. Sources: GDAL GTiff driver (tag 42112
-GDAL_METADATA, tag 42113 GDAL_NODATA), OME data model 2016-06, ImageJ TiffDecoder. Letters: B bands,
-H rows, W columns.
+napari, tifffile and imageio read with its wavelengths. libvips reads the pixels only; ImageJ and
+Pillow refuse it. They open the B pages of `write_imagej`, of which GDAL sees only the first. Both
+have the axes CYX. Descriptions by other programs are read here too. Sources: GDAL GTiff driver (tag
+42112 GDAL_METADATA, tag 42113 GDAL_NODATA), OME data model 2016-06, ImageJ TiffDecoder. Letters: B
+bands, H rows, W columns.
 """
 
 import json

@@ -182,7 +182,7 @@ def read_zarr(
 ) -> SpectralCube:
     """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` are `Lazy`.
 
-    A *variable* is the path of an array in a group of several that is not an OME-Zarr.
+    *variable* is the path of an array, for a group of several arrays that is not an OME-Zarr.
 
     Raises
     ------

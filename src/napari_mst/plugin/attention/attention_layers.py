@@ -123,7 +123,7 @@ def _put(viewer: ViewerModel, made: AttentionMap, name: str, place: dict[str, An
     # Short enough for a colour bar; a map without a unit has its title there.
     unit, *_ = made.unit.replace(",", ";").split(";")
     metadata = {
-        # The layer's data are the numbers already.
+        # The layer's data already hold the numbers.
         METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32)),
         UNIT_KEY: DESCRIPTIONS[made.overlay].title if unit == "1" else unit,
     }

@@ -95,7 +95,7 @@ def run_now(job: Task) -> Cancel:
 
 
 class Latest:
-    """Runs one job at a time: a new one takes the place of the one that runs.
+    """Runs one job at a time: a new job replaces the running job.
 
     A job that was replaced or cancelled reports nothing, not even its end.
     """
@@ -111,7 +111,7 @@ class Latest:
         return self._job is not None
 
     def run(self, job: Task) -> None:
-        """Start *job*, and cancel the one before."""
+        """Cancel the running job, then start *job*."""
         self.cancel()
         self._job = job
         self._cancel = self._start(replace(job, on_end=partial(self._on_end, job)))

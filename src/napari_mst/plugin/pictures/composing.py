@@ -213,7 +213,7 @@ class Composer(ViewerHelper):
         self._put(layer, (paint(cube, recipe, part), recipe.title), place)
 
     def toggle(self, layer: Image | None = None) -> None:
-        """Show the band of a cube instead of its picture, or its picture again."""
+        """Switch a cube between its band and its picture."""
         layer = layer or active_cube_layer(self.viewer)
         if layer is not None:
             is_shown = is_picture_shown(self.viewer, layer)

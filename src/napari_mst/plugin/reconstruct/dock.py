@@ -224,7 +224,7 @@ class ReconstructDock(Dock):
             (remembered().events, self._recall),
             (layers.inserted, self.refresh),
             (layers.removed, self.refresh),
-            # The photos are listed as the layers lie, topmost first.
+            # Photos are listed in layer order, topmost first.
             (layers.reordered, self.refresh),
             (layers.renamed, self.refresh),
             (self.survey.ready, self._list_devices),

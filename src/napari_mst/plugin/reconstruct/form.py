@@ -342,7 +342,7 @@ class ReconstructionForm:
         if finding.light is None or finding.balance is None:
             self.illuminant = name
             return
-        # It imports torch, which is loaded since the light was estimated.
+        # This module imports torch, which is already loaded, because the light was estimated.
         from napari_mst.calibration.balancing import balance_for
 
         balance = balance_for(finding.light, name)

@@ -156,7 +156,7 @@ def access(widget: Any) -> list[Any]:
 
 
 WIDTH = 90
-"""Letters of a line in a tooltip, which Qt itself does not wrap."""
+"""Characters per tooltip line; Qt does not wrap tooltips."""
 
 
 def help_of(card: ModelCard) -> str:

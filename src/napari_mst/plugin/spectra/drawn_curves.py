@@ -73,7 +73,7 @@ class CurvesItem(pg.GraphicsObject):
         self.update()
 
     def boundingRect(self) -> QRectF:
-        """Qt asks for this, in wavelengths and values."""
+        """The extent of the curves in wavelengths and values, for Qt."""
         return self._rect
 
     def paint(self, painter: QPainter, *_: object) -> None:

@@ -182,7 +182,7 @@ class KnownLayers(ViewerHelper):
             self._is_picture = is_picture_shown(self.viewer, layer)
 
     def _show(self, cube_layer: Image, is_shown: bool) -> None:
-        """Show the bands of *cube_layer*, and its pictures if they were shown last; or hide all."""
+        """Show or hide *cube_layer*, and its pictures if they were shown last."""
         cube_layer.visible = is_shown
         for picture in composites_of(self.viewer, cube_layer):
             picture.visible = is_shown and self._is_picture

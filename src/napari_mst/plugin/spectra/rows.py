@@ -215,7 +215,7 @@ class FileRows(Rows):
     def gather(self, layers: Sequence[Image]) -> list[Entry]:
         """Return entries of the spectra in the unit of the cube *layers*; of all without a cube."""
         unit = cube_at(layers[0]).unit if layers else None
-        # A spectrum from a file lies on no cube, and takes the column of the first.
+        # A spectrum from a file belongs to no cube; it is listed in the first cube's column.
         blank = (None,) * max(0, len(layers) - 1)
         spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.kept]
         return [

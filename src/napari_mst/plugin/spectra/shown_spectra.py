@@ -78,7 +78,7 @@ class ShownSpectra(ViewerHelper):
         return [self.entries[row] for row in self._next.chosen]
 
     def rows_of_points(self) -> list[int] | None:
-        """Return the rows of the points selected on the image; None if these are chosen already."""
+        """Return the rows of the points selected on the image; None if already chosen."""
         points = self.points
         if points is None:
             return None

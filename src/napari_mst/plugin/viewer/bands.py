@@ -327,7 +327,7 @@ ALIKE = 0.1
 
 
 class FittedView(ViewerHelper):
-    """Fits the view again when the canvas gets another size, until the user moves the view."""
+    """Fits the view again when the canvas is resized, until the user moves the view."""
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)

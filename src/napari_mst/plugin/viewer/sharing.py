@@ -81,9 +81,9 @@ class ViewerHelper(OfViewer):
 def calling(method: Callable[..., object], *arguments: Any) -> Callable[..., None]:
     """Make a slot that calls *method* with *arguments*, and ignores the signal's arguments.
 
-    It does not keep the object of *method* alive, and does nothing once that is gone. All bindings
-    of Qt treat it alike. PySide6 hands a partial even what it does not take, and keeps a partial or
-    a lambda, with all that it holds, for as long as the widget that it is connected to.
+    The slot does not keep the object of *method* alive, and does nothing once it is deleted. All
+    bindings of Qt treat it alike. PySide6 hands a partial even what it does not take, and keeps a
+    partial or a lambda, with all that it holds, for as long as the widget that it is connected to.
     """
     reference = WeakMethod(method)
 

@@ -91,7 +91,7 @@ class ThemedPlot(pg.GraphicsLayoutWidget):
             # The painter then counts in pixels of the screen, so lines and letters keep their
             # sizes.
             image.setDevicePixelRatio(FINENESS)
-            # A new image holds what was in that memory before.
+            # Qt does not clear the memory of a new image.
             image.fill(Qt.GlobalColor.white)
             painter = QPainter(drawing if suffix == ".svg" else image)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
