@@ -277,7 +277,7 @@ def separated(
 
 
 def _dimensions(statistics: Any) -> int:
-    """Estimate, by HySime, the number of spectra of which the pixels are mixtures.
+    """Estimate, by HySime, the number of spectra that the pixels mix.
 
     Bioucas-Dias & Nascimento, IEEE Trans. Geosci. Remote Sens. 46 (2008) 2435,
     doi:10.1109/TGRS.2008.918089.

@@ -176,7 +176,7 @@ def parts_of(array: "DataArray") -> PlainCube:
 def with_texts(cube: Cube, texts: Mapping[Any, Any], place: Georeference | None = None) -> Cube:
     """*cube* with the history and the metadata in *texts*, perhaps written by `own_texts`.
 
-    If the texts describe a larger cube, of which this is a part, the facts about missing pixels and
+    If the texts describe a larger cube that contains this one, the facts about missing pixels and
     bands are left out. *place* is the georeference according to the coordinates.
     """
     history = str(texts.get("provenance", ""))

@@ -226,7 +226,7 @@ class Schedule:
         is_pixel_by_pixel = writer.halo == 0 and writer.scale == 1
         if name == self.program.output.writes or is_read_here or not is_pixel_by_pixel:
             return ""
-        # Pixel by pixel, a map may overwrite the one that it is computed from.
+        # A map that is computed pixel by pixel may overwrite its input.
         for read in writer.reads:
             readers = [each for each in sweep.passes if read in each.reads]
             is_last = read in spans and spans[read][1] == index and read in sweep.reads
@@ -261,7 +261,7 @@ def _form(program: Program) -> Hashable:
 
 
 def _best_cuts(program: Program) -> frozenset[str]:
-    """The maps that have a sweep of their own, so that all maps take the least memory."""
+    """The maps that are computed in a separate sweep, so that all maps take the least memory."""
     plain = _scheduled(program, set())
     cuts = frozenset(_possible_cuts(plain))
     cut = _scheduled(program, cuts)

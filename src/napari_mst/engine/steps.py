@@ -58,7 +58,7 @@ class WindowReading:
 
     @cached_property
     def inverse(self) -> Fraction:
-        """The size of this map, relative to the one that is written."""
+        """The size of this map relative to the written map."""
         return 1 / self.scale
 
     def reach(self, written: Window) -> Window:
@@ -254,7 +254,7 @@ def _taker(step: Step, dtype: Any) -> Callable[[Any], Any]:
 
 
 def _singles(values: Any) -> Singles:
-    """*values* of a map as a float32 array; NumPy has no bfloat16, of which tensors may be."""
+    """*values* of a map as a float32 array; tensors may be bfloat16, which NumPy lacks."""
     if not isinstance(values, np.ndarray):
         values = as_array(values.float())
     return values.astype(np.float32, copy=False)

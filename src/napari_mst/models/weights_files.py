@@ -133,7 +133,7 @@ def _read_zip(data: bytes) -> dict[str, Tensor]:
 
 
 def _check_zip(data: bytes) -> None:
-    """Refuse wrong checksums and bombs, both of which torch accepts.
+    """Refuse wrong checksums and decompression bombs, which torch accepts.
 
     A bomb is a compressed entry, or a call in a pickle that creates far more than the file holds.
     """

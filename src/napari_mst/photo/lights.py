@@ -79,7 +79,7 @@ _RADIATORS = {"planck": (planckian, 1000.0), "daylight": (daylight, 4000.0)}
 
 
 def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None:
-    """The light (31,) that *name* defines; None if it defines none.
+    """The light (31,) that *name* defines, or None.
 
     *listed* returns a tabulated light by name, or None. Raises `CameraError` for a mixture of more
     than `LARGEST` lights.

@@ -136,7 +136,7 @@ class Dock(QWidget, OfViewer):
     Attributes
     ----------
     keys_in
-        The widget in which the keys of the dock work: the dock, or that of which it is a page.
+        The widget in which the dock's keys work: the dock, or the dock that shows it as a page.
     SIZE
         Width and height, in pixels, that a dock of the menu Plugins asks for. Where there is one
         already, it becomes a tab of that: on a laptop, two below each other would be too low.

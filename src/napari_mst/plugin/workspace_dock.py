@@ -119,7 +119,7 @@ PAGES: dict[str, tuple[str, str, Callable[[ViewerModel], QWidget]]] = {
 
 
 class WorkspaceDock(Dock):
-    """Shows one page at a time; all that the pages know is shared with the docks of their own."""
+    """Shows one page at a time; the pages share all their state with the separate docks."""
 
     SIZE = (400, 620)
 

@@ -183,7 +183,7 @@ class KnownLights:
 
 @functools.cache
 def light_table(without: str = "") -> KnownLights:
-    """Return all known lights except the one called *without*."""
+    """Return all known lights except *without*."""
     lights = {name: light for name, light in known_lights().items() if name != without}
     families, powers = (np.array(each) for each in zip(*lights.values(), strict=True))
     whites = powers.astype(np.float32) @ common_response()

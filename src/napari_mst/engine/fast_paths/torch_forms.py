@@ -80,7 +80,7 @@ def is_method(local: Any, method: Callable[..., Any]) -> bool:
 
 
 def owner(method: Callable[..., Any]) -> SpectralAttentionBlock:
-    """The block of which this is a method."""
+    """The block that has this method."""
     return cast("SpectralAttentionBlock", cast("MethodType", method).__self__)
 
 

@@ -55,7 +55,7 @@ def compile_missing() -> None:
 
 @cache
 def begin() -> "Sequence[subprocess.Popen[bytes]]":
-    """Start, once, the processes that compile the groups of which kernels are not on disk."""
+    """Start, once, the processes that compile the groups whose kernels are not on disk."""
     return [
         _start(index)
         for index, group in enumerate(_GROUPS)

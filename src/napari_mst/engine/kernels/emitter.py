@@ -211,7 +211,7 @@ class Emitter:
     # Registers that loops change
 
     def variables(self, count: int, start: LLVMValue) -> list[LLVMValue]:
-        """Registers, all of which begin with *start*."""
+        """Registers that all begin with *start*."""
         return [self.variable(start) for _ in range(count)]
 
     def variable(self, start: LLVMValue) -> LLVMValue:

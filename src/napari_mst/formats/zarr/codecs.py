@@ -21,7 +21,7 @@ _COMPRESSORS = ("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd")
 
 
 def _decoded(codec: str, data: Any, most: int) -> bytes | bytearray | None:
-    """*data* decompressed to at most *most* bytes; None if *codec* is safe by itself."""
+    """*data* decompressed to at most *most* bytes; None if *codec* itself is safe."""
     if codec not in _COMPRESSORS:
         return None
     options = {"header": True} if codec == "lz4" else {}

@@ -56,7 +56,7 @@ def check_query(query: Sequence[object], sizes: Sequence[int]) -> None:
 
 
 def check_one(x: Tensor, axes: int) -> None:
-    """Refuse a batch: *x* must have *axes* axes, of which the first has length 1."""
+    """Refuse a batch: *x* must have *axes* axes, the first of length 1."""
     if x.ndim != axes or len(x) != 1:
         shape = " x ".join(map(str, x.shape))
         raise AttentionError(

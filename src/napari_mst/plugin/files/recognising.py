@@ -272,7 +272,7 @@ class Recogniser(ViewerHelper):
         _exchange(self.viewer, layer, data, {**arguments, "metadata": layer.metadata})
 
     def _show_raw(self, layer: Image, photo: Photo) -> None:
-        """Give *layer* the RAW photo of its file, of which napari shows a small picture."""
+        """Give *layer* the RAW photo of its file; napari shows only its small preview."""
         data, arguments, _ = raw_layer(photo, layer.name)
         with layer_source(path=layer.source.path, reader_plugin=PLUGIN):
             _exchange(self.viewer, layer, data, arguments)

@@ -177,7 +177,7 @@ class Inquirer(QObject):
 
 
 def sentence_of(error: Exception) -> NapariMstError:
-    """Turn *error* into the one that the user reads, without frames and the arrays in them."""
+    """Turn *error* into the error that the user reads, without stack frames and their arrays."""
     if isinstance(error, NapariMstError):
         failure = type(error)(str(error))
     elif isinstance(error, MemoryError):

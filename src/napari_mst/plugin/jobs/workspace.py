@@ -135,7 +135,7 @@ class Request:
         return photo
 
     def load(self) -> "Model":
-        """Load the model. Raises `ModelError`, also for an ONNX file of which too little is known.
+        """Load the model. Raises `ModelError`, also for an ONNX file that states too little.
 
         The first call imports torch, which takes seconds.
         """

@@ -288,7 +288,7 @@ class ReconstructionForm:
 
     @property
     def reason(self) -> str:
-        """Says whether the model is the one for the photo; "" for other models or without one."""
+        """Says whether the model suits the photo; "" for other models or without a photo."""
         return "" if self.layer is None else reason_for(self.card, self.exact_by)
 
     @property

@@ -117,7 +117,7 @@ def drawn_region(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
 
 
 def _rectangle(points: ArrayLike, shape: Sequence[int]) -> Rectangle | None:
-    """The pixels of an image of *shape* that the (n, 2) *points* span; None if they span none."""
+    """The pixels of an image of *shape* that the (n, 2) *points* span, or None."""
     spanned = np.asarray(points)
     # A pixel is the square around its centre, so its edges lie half a pixel off.
     low = np.clip(np.floor(spanned.min(axis=0) + 0.5).astype(int), 0, shape)

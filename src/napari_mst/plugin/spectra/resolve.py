@@ -28,7 +28,7 @@ class View(NamedTuple):
     label
         Name of the values at the axis; "" keeps the name from the cube.
     change
-        Converts a spectrum to the one to draw.
+        Converts a spectrum to the drawn spectrum.
     """
 
     title: str

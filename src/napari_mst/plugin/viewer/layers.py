@@ -56,7 +56,7 @@ def is_composite(layer: Layer | None) -> bool:
 def cube_layer_in(metadata: Mapping[str, Any], key: str = COMPOSITE_KEY) -> Image | None:
     """Return the cube layer that the *metadata* of a layer lead to; None if there is none.
 
-    *key* says which one: by default, the one that the layer is a picture of.
+    *key* selects the reference; by default, the cube whose picture the layer is.
     """
     reference = metadata.get(key)
     layer: Image | None = reference and reference()

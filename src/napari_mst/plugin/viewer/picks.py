@@ -285,7 +285,7 @@ class History:
     def __init__(self) -> None:
         self.is_undoing = False
         self._states: list[PicksState] = []
-        # The place among the states of the one that is shown; those after it were undone.
+        # Index of the shown state; the states after it were undone.
         self._at = 0
         self._points: Callable[[], Points | None] = lambda: None
 

@@ -70,7 +70,7 @@ class Noise:
 
 
 def removed_noise(comparison: ColourCheck, progress: Progress) -> Noise | None:
-    """Return the noise or JPEG errors that the network removed; None if there are none."""
+    """Return the noise or JPEG errors that the network removed, or None."""
     removed, shown = _flat_places(comparison, progress)
     if removed.shape[1] < FEWEST:
         return None
