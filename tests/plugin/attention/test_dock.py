@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from napari.utils.theme import get_theme
 from numpy.testing import assert_allclose, assert_array_equal
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, QPointF, QRect, Qt
@@ -407,12 +408,21 @@ def test_a_page_fills_the_screen_and_comes_back(full_dock: AttentionDock) -> Non
     assert full_dock.page.isVisibleTo(full_dock)
 
 
-def test_the_pictures_of_a_page_are_saved_as_a_figure(
-    full_dock: AttentionDock, tmp_path: Path
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_pictures_of_a_page_are_saved_as_a_figure_on_white(
+    full_dock: AttentionDock, viewer: ViewerModel, tmp_path: Path, theme: str
 ) -> None:
+    viewer.theme = theme
     full_dock.tabs.setCurrentWidget(full_dock.matrices)
+    changed = list[object]()
+    light = get_theme("light").events  # a change there sets the theme of every viewer anew
+    light.background.connect(changed.append)
     full_dock.save_figure(str(tmp_path / "matrix.png"))
-    assert QImage(str(tmp_path / "matrix.png")).width() >= full_dock.matrices.plot.width()
+    light.background.disconnect(changed.append)
+    figure = QImage(str(tmp_path / "matrix.png"))
+    assert figure.width() >= full_dock.matrices.plot.width()
+    assert figure.pixelColor(0, 0).name() == "#ffffff"
+    assert not changed
     full_dock.tabs.setCurrentIndex(0)
     with pytest.raises(AttentionError, match="no pictures"):
         full_dock.save_figure(str(tmp_path / "maps.png"))

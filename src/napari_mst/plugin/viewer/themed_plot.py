@@ -58,8 +58,9 @@ class ThemedPlot(pg.GraphicsLayoutWidget):
     def as_printed(self) -> Iterator[None]:
         """Show the plot dark on white, whatever its theme."""
         theme, light = self._theme, get_theme("light")
-        light.background = "white"
-        self.set_theme(light)
+        # Setting a colour of napari's copy emits the events of the original: viewers turn dark.
+        white = {"background": type(light.background)("white")}
+        self.set_theme(light.model_copy(update=white))
         try:
             yield
         finally:
