@@ -32,6 +32,7 @@ from tests.plugin.conftest import GatedJob, make_cube
 from tests.plugin.in_viewer import active_in, add_cube, cube_in, picks_in, picture_in
 
 from napari_mst.base.errors import SpectrumError
+from napari_mst.calibration.light.estimating import LightCandidate, LightEstimate
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.formats import write_cube
 from napari_mst.photo.cameras import ESTIMATED, Acquisition
@@ -42,6 +43,7 @@ from napari_mst.plugin.files import opening
 from napari_mst.plugin.files.opening import open_workspace_soon
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.reconstruct.form import Finding
 from napari_mst.plugin.reconstruct.requests import resolve
 from napari_mst.plugin.reconstruct.setting_rows import Fold
 from napari_mst.plugin.spectra.dock import SpectraDock
@@ -269,6 +271,15 @@ def test_the_page_of_a_photo_has_ten_controls_at_most(
     assert shown() == (10 if is_raw else 9)
     assert are_ten_with(rows.settings)
     assert are_ten_with(rows.colours)
+    form.corners = ((2.0, 2.0), (2.0, 20.0), (15.0, 20.0), (15.0, 2.0))
+    assert are_ten_with(rows.colours)
+    form.forget()
+    candidate = LightCandidate("D55", "daylight", 0.3, np.ones(31), np.ones(3))
+    light = LightEstimate("sRGB", (candidate,) * 3, "D55", 2.0, np.zeros((8, 8)))
+    known = Acquisition("Nikon_D5100", "D55") if is_raw else None
+    form.finding = Finding("Most likely D55.", acquisition=known, light=light)
+    assert are_ten_with(rows.colours)
+    form.forget()
     if not is_raw:
         job.gate.set()
         qtbot.waitUntil(reconstruction.run_button.isEnabled)

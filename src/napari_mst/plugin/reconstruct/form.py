@@ -292,6 +292,14 @@ class ReconstructionForm:
         return "" if self.layer is None else reason_for(self.card, self.exact_by)
 
     @property
+    def may_ask(self) -> bool:
+        """True unless a chart or lights are shown, in place of the questions, until forgotten.
+
+        More greys may follow the first.
+        """
+        return self.corners is None and self.finding.light is None
+
+    @property
     def may_be_rendered(self) -> bool:
         """True if the user may know that the colours of the photo are exact."""
         return self.card in (PHOTOGRAPHED, RENDERED) and self.layer is not None

@@ -184,7 +184,8 @@ class FormRows(QWidget):
             rows.draw()
         self.about.setText(form.reason or help_of(form.chosen_card))
         self.about.setToolTip(facts_of(form.chosen_card))
-        self.asks["read"].setVisible(form.corners is not None)
+        for name, button in self.asks.items():
+            button.setVisible(form.corners is not None if name == "read" else form.may_ask)
         self.findings.draw()
         # An open fold takes the place of all other rows, so a page never has too much to look at.
         has_settings, has_photo = self.settings.button.isChecked(), form.layer is not None

@@ -368,6 +368,7 @@ COLOUR_ROWS = (
         "The share of light that the grey patch reflects: about 20 % for a grey card. A white "
         "sheet is a worse anchor, since cameras compress highlights.",
         partial(QDoubleSpinBox, minimum=1, maximum=150, decimals=0, suffix=" %"),
+        "may_ask",
     ),
     Row(
         "chart",
