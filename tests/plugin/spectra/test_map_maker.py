@@ -146,6 +146,9 @@ def test_a_made_cube_is_seen_but_maps_are_made_of_it_only_when_it_is_chosen(
     assert maps.source is made
     viewer.layers.selection.active = chart
     assert maps.source is chart
+    # A line has no cube, and must not make the topmost cube the source.
+    viewer.layers.selection.active = viewer.add_shapes(name="line")
+    assert maps.source is chart
     viewer.layers.selection.active = made
     assert maps_dock.source.currentText() == name
 

@@ -41,6 +41,7 @@ from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
     cube_at,
     cube_layer,
+    cube_layer_in,
     cube_of,
     put_on_top,
     selection_kept,
@@ -192,11 +193,13 @@ class MapMaker:
     def follow_selection(self) -> None:
         """Take the cube that the user has just selected as the source.
 
-        A new picture of a cube is selected for a moment, which changes nothing.
+        A new picture of a cube is selected for a moment, which changes nothing. Neither do layers
+        without a cube, such as picks, lines and maps.
         """
-        selected = active_cube_layer(self._model.viewer)
-        if selected is not self._selected_ref():
-            self._selected_ref, self._source_ref = weak(selected), weak(None)
+        active: Any = self._model.viewer.layers.selection.active
+        selected = active and (cube_layer_in(active.metadata) or active)
+        if cube_of(selected) is not None and selected is not self._selected_ref():
+            self._selected_ref = self._source_ref = weak(selected)
 
     @property
     def _cube(self) -> SpectralCube | None:
