@@ -173,9 +173,9 @@ def _match(spectrum: Spectrum, entry: Spectrum) -> Match | None:
 Constraint = Literal["sum to one", "non-negative", "free"]
 
 _CONSTRAINTS = {
-    "sum to one": "Shares of 0 or more that add up to 1.",
-    "non-negative": "Shares of 0 or more.",
-    "free": "Any numbers, as least squares give them.",
+    "sum to one": "Shares of 0 or more that add up to 1",
+    "non-negative": "Shares of 0 or more",
+    "free": "Any numbers, as least squares give them",
 }
 
 _LEAST_STEP = 1e-6  # of the largest pixel; a smaller one is rounding
