@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, QPointF, QRect, Qt
 from qtpy.QtGui import QColor, QImage
+from qtpy.QtTest import QTest
 from qtpy.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
@@ -398,7 +399,7 @@ def test_a_lecture_has_three_large_pictures_in_a_row(
 
 
 def test_a_page_fills_the_screen_and_comes_back(full_dock: AttentionDock) -> None:
-    full_dock.full_button.click()
+    QTest.mouseClick(full_dock.full_button, Qt.MouseButton.LeftButton)
     whole = full_dock.page.window()
     assert whole is not full_dock.window()
     assert whole.isFullScreen()

@@ -11,7 +11,7 @@ TIP = "Show this page alone on the whole screen, for a lecture; Esc or this butt
 class FullScreenButton(QToolButton):
     """Shows `page` on the whole screen, then puts it back into the layout of its parent.
 
-    The page has the style sheet *style* meanwhile.
+    The screen has the style sheet *style*.
     """
 
     page: QWidget
@@ -30,7 +30,8 @@ class FullScreenButton(QToolButton):
         screen = self._screen = QDialog(self.page.parentWidget())
         screen.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         screen.finished.connect(self._put_back)
-        self.page.setStyleSheet(self._style)
+        # A page that gets a style sheet of its own before it moves crashes PySide6 6.11.
+        screen.setStyleSheet(self._style)
         fill(QVBoxLayout(screen), self.page)
         # Not every window manager makes it as large, and there may be none.
         screen.setGeometry(screen.screen().geometry())
@@ -45,6 +46,5 @@ class FullScreenButton(QToolButton):
         if self._screen is not None:
             self._screen.parentWidget().layout().addWidget(self.page)
         self._screen = None
-        self.page.setStyleSheet("")
         # Qt hides what it moves, and what was in a window that was closed.
         self.page.show()
