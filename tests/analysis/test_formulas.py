@@ -7,6 +7,7 @@ from scipy.interpolate import interp1d
 
 import napari_mst as nm
 from napari_mst.analysis import formulas
+from napari_mst.analysis.band_maps import formula_presets
 from napari_mst.analysis.maps import index
 from napari_mst.base.errors import SpectrumError
 from napari_mst.base.progress import NO_PROGRESS
@@ -220,3 +221,9 @@ def test_constants_of_an_index_over_unscaled_numbers_are_said(name: str) -> None
         index(stored, name)
     index(SpectralCube(values, np.array([480.0, 560, 665, 842])), name)
     index(stored, "NDVI")
+
+
+def test_the_suggested_formulas_take_bands_that_a_sensor_has() -> None:
+    few = SpectralCube(CUBE.data[:5], np.array([480.0, 560, 660, 830, 865]))
+    for text in formula_presets(few):
+        assert np.isfinite(nm.formula(few, text).data).any()

@@ -17,13 +17,13 @@ from napari_mst.base.arrays import Doubles, Singles
 from napari_mst.base.errors import SpectrumError, shown
 from napari_mst.base.progress import ProgressLike, as_progress
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.gaps import good_bands
 
 
 def formula_presets(cube: SpectralCube) -> Mapping[str, str]:
-    """Return a ratio and a difference of typical bands, and the indices whose bands *cube* has."""
-    low = float(cube.wavelengths.min())
-    span = float(cube.wavelengths.max()) - low
-    a, b = (f"r{low + share * span:.0f}" for share in (0.75, 0.4))
+    """Return a ratio and a difference of two of its bands, and the indices that *cube* has."""
+    bands = np.sort(cube.wavelengths[good_bands(cube)])
+    a, b = (f"r{bands[round(share * (len(bands) - 1))]:.0f}" for share in (0.75, 0.4))
     simple = {f"{a} / {b}": "Ratio", f"({a} - {b}) / ({a} + {b})": "Normalised difference"}
     if cube.quantity == CONTINUUM_REMOVED:
         simple = {f"1 - {b}": "Absorption depth", **simple}

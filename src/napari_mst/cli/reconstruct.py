@@ -175,7 +175,7 @@ def _workers(text: str) -> int:
 
 @dataclass(frozen=True)
 class CubeTarget(OutputFile):
-    """Where cubes are written, and in which files.
+    """The destination and the format of cubes.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ UNMEASURED = Measured()
 
 @dataclass(frozen=True)
 class RefineTarget(OutputFile):
-    """Where to write a better cube, and how many spots to suggest.
+    """The destination of a refined cube, and the number of suggested spots.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ DEFAULT_MODEL = next(iter(MODELS))
 
 @dataclass(frozen=True)
 class OutputFile:
-    """Where a command writes its result.
+    """The file to which a command writes its result.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ _QUANTITIES = ("reflectance", "radiance")
 
 @dataclass(frozen=True)
 class Packing:
-    """How physical numbers are encoded as stored numbers (B, H, W).
+    """The encoding of physical numbers as stored numbers (B, H, W).
 
     Attributes
     ----------

@@ -382,7 +382,7 @@ def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwh
         "photo",
         "chart",
         "other",
-        "r625 / r520: chart",
+        "r620 / r520: chart",
     ]
     assert maps_dock.viewer.layers.selection.active is other
 

@@ -290,8 +290,7 @@ class _Small:
 
 
 def _reduced(request: Request, reports: Reports) -> Any:
-    photo, region = request.read(), request.source.region
-    return (photo if region is None else photo.cropped(region)).reduced(PIXELS, reports)
+    return request.source.cut(request.read()).reduced(PIXELS, reports)
 
 
 def _key(request: Request) -> tuple[Any, ...]:

@@ -22,7 +22,6 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.task import Latest, Start, Task, ignore
 from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.spectra.rows import weak
@@ -91,7 +90,7 @@ def make_map(
     """
     # Photos are read here, on the thread of the job.
     read = {
-        name: _read(thing) if isinstance(thing, LayerPhoto) else thing
+        name: thing.cut(thing.read()) if isinstance(thing, LayerPhoto) else thing
         for name, thing in asked.items()
     }
     made = kind.make(cube, **read, progress=progress)
@@ -100,11 +99,6 @@ def make_map(
     else:
         layers = [_layer(made, title, pixels, on) for title, pixels in made.planes]
     return layers[::-1], made.note
-
-
-def _read(photo: LayerPhoto) -> Photo:
-    whole = photo.read()
-    return whole if photo.region is None else whole.cropped(photo.region)
 
 
 def _layer(made: Map, title: str, pixels: Array, on: CubeLayer) -> LayerTuple:

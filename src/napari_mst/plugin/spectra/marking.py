@@ -240,8 +240,9 @@ class ReferenceSpectra(Refiner):
                 continue
             points = self._model.points
             if points is not None and any(picks.marks_of(points)):
-                message = f"The reference spectra of {layer.name} were left out: there are some."
-                self._model.say(message)
+                self._model.say(
+                    f"The reference spectra of {layer.name} were left out: picks have other ones."
+                )
                 continue
             try:
                 self._put(layer, reference_spectra(past))

@@ -30,7 +30,7 @@ class FullScreenButton(QToolButton):
         screen = self._screen = QDialog(self.page.parentWidget())
         screen.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         screen.finished.connect(self._put_back)
-        # A page that gets a style sheet of its own before it moves crashes PySide6 6.11.
+        # The screen has the style, not the page: PySide6 6.11 has crashed with that.
         screen.setStyleSheet(self._style)
         fill(QVBoxLayout(screen), self.page)
         # Not every window manager makes it as large, and there may be none.

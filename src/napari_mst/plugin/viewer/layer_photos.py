@@ -128,6 +128,10 @@ class LayerPhoto:
         place = georeference_in(Path(str(self.path)), notes, photo.shape) if has_place else None
         return replace(photo, assumptions=tuple(notes), georeference=place)
 
+    def cut(self, photo: Photo) -> Photo:
+        """Return the region of *photo*, which was read whole."""
+        return photo if self.region is None else photo.cropped(self.region)
+
     def _photo(self, pixels: Array, encoding: Encoding | None) -> Photo:
         """Return *pixels* as a photo; values of a RAW file keep their meaning."""
         if self.shot is None:
