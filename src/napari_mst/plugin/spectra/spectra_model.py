@@ -177,7 +177,7 @@ class SpectraModel(ShownSpectra):
     @contextmanager
     def reported(self) -> Iterator[None]:
         """Show our errors in the docks instead of raising them."""
-        self.intend(problem="")
+        self.intend(problem="", hint=HINT)
         try:
             yield
         except NapariMstError as error:
