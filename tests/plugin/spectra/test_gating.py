@@ -7,7 +7,9 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels
 from pytestqt.qtbot import QtBot
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QImage
+from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube
@@ -127,3 +129,28 @@ def test_the_page_draws_and_saves_the_scatter_and_takes_the_lasso(
     assert dock.back_button.isEnabled()
     dock.back_button.click()
     qtbot.waitUntil(lambda: not dock.model.entries, timeout=30_000)
+
+
+def test_a_typed_value_is_taken_though_no_list_has_it(
+    cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    dock = ScatterDock(cube_viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    box, gating = dock.texts["x"], dock.gating
+
+    def enter(text: str) -> None:
+        box.lineEdit().selectAll()
+        QTest.keyClick(box, Qt.Key.Key_Delete)
+        QTest.keyClicks(box, text)
+        QTest.keyClick(box, Qt.Key.Key_Return)
+
+    for text, taken in {"pc 2": "PC 2", "r600 / r500": "r600 / r500"}.items():
+        enter(text)
+        assert gating.x == taken
+        qtbot.waitUntil(lambda: gating.scatter is not None, timeout=30_000)
+    enter("r900")
+    qtbot.waitUntil(lambda: "r900" in dock.problem.text(), timeout=30_000)
+    enter("")
+    qtbot.waitUntil(lambda: gating.scatter is not None, timeout=30_000)
+    assert dock.problem.text() == ""

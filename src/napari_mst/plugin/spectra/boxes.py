@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QComboBox, QCompleter, QHBoxLayout, QLabel
 
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
@@ -36,7 +36,9 @@ class SourceBox(LayerBox):
 
 
 class TextBox(QComboBox):
-    """A line for a formula, with a list of values to choose from."""
+    """A line for a formula, with a list of values; `entered` carries the one that the user took."""
+
+    entered = Signal(str)
 
     def __init__(self, tip: str) -> None:
         never = QComboBox.InsertPolicy.NoInsert
@@ -45,6 +47,8 @@ class TextBox(QComboBox):
         # A list below the line, as completing within the line would change a formula.
         self.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
         self.completer().setFilterMode(Qt.MatchFlag.MatchContains)
+        self.textActivated.connect(self.entered)
+        self.lineEdit().editingFinished.connect(self._on_finished)
 
     def draw(self, presets: Mapping[str, str], text: str) -> None:
         """List *presets*, each with its tooltip, and show *text* unless the user is typing."""
@@ -60,3 +64,10 @@ class TextBox(QComboBox):
             # The text that the user is typing and the cursor stay as they are.
             elif not (line.hasFocus() and line.isModified()):
                 self.setCurrentText(text)
+
+    def _on_finished(self) -> None:
+        """Take a text that is not in the list, which Qt does not report."""
+        line = self.lineEdit()
+        if line.isModified():
+            line.setModified(False)
+            self.entered.emit(line.text())

@@ -86,8 +86,9 @@ class Gating:
 
     def _text(self, number: int) -> str:
         source = self._maps.source
-        if number in self._texts or source is None:
-            return self._texts.get(number, "")
+        text = self._texts.get(number, "")
+        if text or source is None:
+            return text
         every = np.sort(cube_at(source).wavelengths)
         return f"r{every[round(SHARES[number] * (len(every) - 1))]:g}"
 

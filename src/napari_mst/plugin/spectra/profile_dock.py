@@ -119,7 +119,7 @@ class ProfileDock(ModelDock):
         row = fill(QHBoxLayout(), self.value, *ends, stretched=self.value)
         parts = (self.source.row, row, self.chart, self.about, self.problem, self.plot)
         self.stack(*parts).setStretchFactor(self.chart, 3)
-        self.value.textActivated.connect(self._on_value)
+        self.value.entered.connect(self._on_value)
         self.draw_button.clicked.connect(calling(self.profile.draw_line))
         self.save_button.clicked.connect(calling(self._save))
         self.chart.wavelength_clicked.connect(self.model.go_to)

@@ -177,7 +177,7 @@ class ScatterDock(ModelDock):
             self.source.row.addWidget(button)
         row = fill(QHBoxLayout())
         for name, box in self.texts.items():
-            box.textActivated.connect(partial(setattr, self.gating, name))
+            box.entered.connect(partial(self._on_text, name))
             row.addWidget(QLabel(name))
             row.addWidget(box, stretch=1)
         parts = (self.source.row, row, self.scatter, self.about, self.problem, self.plot)
@@ -189,6 +189,11 @@ class ScatterDock(ModelDock):
         self.scatter.drawn.connect(self._on_drawn)
 
     # ------------------------------------------------------------ forwarding
+
+    def _on_text(self, name: str, text: str) -> None:
+        with self.model.reported():
+            setattr(self.gating, name, text.strip())
+        self.model.publish()
 
     def _on_drawn(self, outline: list[tuple[float, float]]) -> None:
         with self.model.reported():
