@@ -90,3 +90,14 @@ def test_spot_that_all_others_contradict_is_left_out() -> None:
     assert 7 not in consistent(spots, wavelengths, [False] * 24)
     assert len(consistent(spots, wavelengths, [False] * 24)) == 23
     assert 7 in consistent(spots, wavelengths, [number == 7 for number in range(24)])
+
+
+@pytest.mark.parametrize("is_certain", [False, True])
+def test_reference_far_brighter_than_its_estimate_is_doubted_unless_somebody_insists(
+    scene: Scene, is_certain: bool
+) -> None:
+    right = scene.references(*PLACES)
+    white = replace(right[0], spectrum=4 * right[0].values + 0.03, is_certain=is_certain)
+    learnt = learn(scene.cube, [white, *right[1:]])
+    doubts = [text for text in learnt.refinement.doubts if "times as bright as the estim" in text]
+    assert [white.place in text for text in doubts] == [True] * (not is_certain)

@@ -24,7 +24,12 @@ from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.reconstruction.colour_fidelity.photo_noise import removed_noise
 from napari_mst.references import refinement_record
 from napari_mst.references.colour_views import ColourView, moved_to_photo, photo_of, spread, view_of
-from napari_mst.references.contradictions import ContradictingSpectra, checked, consistent
+from napari_mst.references.contradictions import (
+    ContradictingSpectra,
+    checked,
+    consistent,
+    unlike_estimates,
+)
 from napari_mst.references.process import (
     KERNEL,
     OF_PHOTO,
@@ -182,6 +187,7 @@ def learn(
         if number not in kept
     ]
     every, spots = tuple(every[number] for number in kept), spots[kept]
+    notes += unlike_estimates(spots, every)
     learnt = learnt_from(cube, spots, _source(every), every, tuple(notes))
     return learnt._replace(refinement=replace(learnt.refinement, photo=photo))
 
