@@ -143,7 +143,7 @@ def unlike_estimates(spots: Spots, references: Sequence[ReferenceSpectrum]) -> l
     brightness = np.where(is_checked, spots.errors.mean(axis=1), 0)
     if not (np.abs(brightness) > np.log(_FACTOR)).any():
         return []
-    worst = np.abs(brightness).argmax()
+    worst = int(np.abs(brightness).argmax())
     return [
         f"The reference spectrum at {references[worst].place} is {np.exp(brightness[worst]):.2g} "
         "times as bright as the estimate there. Check its place and its reflectance."
