@@ -4,6 +4,7 @@ import gc
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -388,7 +389,12 @@ def test_a_lecture_has_three_large_pictures_in_a_row(
 ) -> None:
     plot = Pictures("six", 100)
     qtbot.addWidget(plot)
-    plot.draw([Drawing(f"{number}", np.zeros((4, 6)), (-1.0, 1.0)) for number in range(6)])
+    look: dict[str, Any] = {
+        "values": np.zeros((4, 6)),
+        "limits": (-1.0, 1.0),
+        "text": "Two short words. " * 12,
+    }
+    plot.draw([Drawing(f"{number}", **look) for number in range(6)])
     plot.resize(width, 600)
     plot.show()
     qtbot.waitUntil(
@@ -396,6 +402,11 @@ def test_a_lecture_has_three_large_pictures_in_a_row(
     )
     assert {one.title.opts["size"] for one in plot.pictures} == {points}
     assert [one.drawn.title for one in plot.pictures] == list("012345")
+    # Texts use the width of their pictures, and stay within it.
+    lines = [line for one in plot.pictures for line in one.title.text.split("<br>")]
+    letter = plot.fontMetrics().horizontalAdvance("x" * 100) / 100
+    widest = max(map(len, lines)) * letter * int(points[:-2]) / plot.font().pointSizeF()
+    assert 0.6 < widest / (width / (6 // rows)) < 1
 
 
 def test_a_page_fills_the_screen_and_comes_back(full_dock: AttentionDock) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from html import escape
-from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -57,8 +56,6 @@ STORY = {
     "{change:.0%} of the output: where it is white, attention did not matter.",
 }
 """The six pictures of the story of a head: a title, and two sentences."""
-LETTERS = 30
-"""Letters in a line of the story, so that two pictures fit side by side."""
 MATRICES = ("L", "A")
 """Pictures of channel matrices, whose cells can be clicked."""
 UNSIGNED = ("X",)
@@ -76,7 +73,7 @@ CellRange = tuple[int, int, int, int]
 
 
 class Drawing(NamedTuple):
-    """A picture to draw: (rows, columns) values, or colours, below a title.
+    """A picture to draw: (rows, columns) values, or colours, below a title and perhaps a text.
 
     Attributes
     ----------
@@ -88,6 +85,8 @@ class Drawing(NamedTuple):
         The cells to put a frame around.
     is_matrix
         True if a click chooses a cell.
+    text
+        Sentences between the title and the picture.
     """
 
     title: str
@@ -96,6 +95,7 @@ class Drawing(NamedTuple):
     tip: str = ""
     framed: CellRange | None = None
     is_matrix: bool = False
+    text: str = ""
 
 
 def window_pictures(photo: Array, made: AttentionMap) -> list[Drawing]:
@@ -190,14 +190,14 @@ def story_pictures(steps: AttentionSteps, key: int) -> Iterator[Drawing]:
     for number, ((title, text), (values, limit)) in enumerate(
         zip(STORY.items(), pictures, strict=True), 1
     ):
-        lines = "<br>".join(wrap(text.format(**said), LETTERS))
         is_matrix = title == DECIDED
         yield Drawing(
-            f"<b>{number}. {title}</b><br>{lines}",
+            f"<b>{number}. {title}</b>",
             values,
             (0.0 if number == 1 else -limit, limit),
             framed=(partner, key, 1, 1) if is_matrix else None,
             is_matrix=is_matrix,
+            text=text.format(**said),
         )
 
 

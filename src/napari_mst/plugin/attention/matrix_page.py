@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from textwrap import wrap
 
 import numpy as np
 import pyqtgraph as pg
@@ -33,6 +34,10 @@ ON_DARK, ON_WHITE = "#3df0ff", "#00b7c7"
 ENLARGE = "A double click shows it alone, another one all again."
 WIDE = 900
 """Page width in pixels above which pictures stand in threes below larger titles, for a lecture."""
+LETTER = 0.9
+"""Width of a letter over its size in points, a little more than most letters have."""
+FEWEST = 20
+"""Letters in the shortest line of a text."""
 STOPS = 9
 """Number of colours in the scale bar."""
 
@@ -51,10 +56,8 @@ class Picture:
         view.addItem(self.frame, ignoreBounds=True)
 
     def draw(self, drawn: Drawing, colour: str) -> None:
-        """Draw a picture, with its title in *colour*."""
+        """Draw a picture, with its border in *colour*."""
         self.drawn = drawn
-        self.title.setText(drawn.title, color=colour)
-        self.title.setMinimumWidth(0)  # otherwise the text sets the width of the picture
         for part in (self.title, self.view):
             part.setToolTip("<br>".join(filter(None, [drawn.tip, ENLARGE])))
         # A picture of equal weights, which is white, would vanish on a light theme.
@@ -65,11 +68,17 @@ class Picture:
         rows, columns = drawn.values.shape[:2]
         area = QRectF(-0.5, -0.5, columns, rows)
         self.image.setRect(area)
-        self.view.setRange(area, padding=0.0)
+        self.view.setRange(area, padding=0.01)  # room for the border
         self.frame.setVisible(drawn.framed is not None)
         if drawn.framed is not None:
             self.frame.setPen(pg.mkPen(ON_WHITE if is_signed else ON_DARK, width=2))
             self.frame.setRect(QRectF(*drawn.framed).translated(-0.5, -0.5))
+
+    def write(self, colour: str, letters: int) -> None:
+        """Write the title and the text in *colour*, the text in lines of *letters*."""
+        lines = [self.drawn.title, *wrap(self.drawn.text, letters)]
+        self.title.setText("<br>".join(lines), color=colour)
+        self.title.setMinimumWidth(0)  # otherwise the text sets the width of the picture
 
     def cell_at(self, position: QPointF) -> tuple[int, int] | None:
         """Return (row, column) of the cell of a matrix under a position of the scene, or None."""
@@ -100,7 +109,7 @@ def scale_bar() -> QWidget:
 
 
 class Pictures(ThemedPlot):
-    """Pictures in rows of two or three, each at least *lowest* pixels high.
+    """Pictures in rows of *across*, of three on a wide page; each at least *lowest* pixels high.
 
     A double click enlarges a picture to the whole page; a second one shows all pictures again.
 
@@ -111,12 +120,12 @@ class Pictures(ThemedPlot):
     clicked = Signal(int, int)
     hovered = Signal(object)
 
-    def __init__(self, name: str, lowest: int) -> None:
+    def __init__(self, name: str, lowest: int, across: int = 2) -> None:
         super().__init__(lowest)
         self.setAccessibleName(name)
-        self.ci.layout.setContentsMargins(2, 2, 2, 2)
+        self.ci.layout.setContentsMargins(2, 2, 2, 4)
         self.pictures: list[Picture] = []
-        self._lowest = lowest
+        self._lowest, self._across = lowest, across
         self._every: Sequence[Drawing] = ()
         self._alone: int | None = None
         self._is_wide = False
@@ -132,6 +141,7 @@ class Pictures(ThemedPlot):
             self._make_room(len(every))
         for picture, drawn in zip(self.pictures, every, strict=True):
             picture.draw(drawn, self._theme.text.as_hex())
+        self._write()
 
     def enlarge(self, number: int | None) -> None:
         """Show the picture *number* alone; None shows all."""
@@ -143,15 +153,27 @@ class Pictures(ThemedPlot):
         super().set_theme(theme)
         self.draw(self._every)
 
+    def _write(self) -> None:
+        """Write titles and texts in lines as long as the pictures' columns are wide."""
+        columns, points = self._grid(len(self.pictures))
+        letters = max(int(self.width() / columns / points / LETTER), FEWEST)
+        for picture in self.pictures:
+            picture.write(self._theme.text.as_hex(), letters)
+
+    def _grid(self, count: int) -> tuple[int, int]:
+        """Return how many of *count* pictures stand in a row, and the points of their titles."""
+        columns, points = (3, 12) if self._is_wide else (self._across, 8)
+        return max(min(columns, count), 1), points
+
     def _make_room(self, count: int) -> None:
         self.clear()
         self.pictures = []
-        columns, points = (3, 12) if self._is_wide else (2, 8)
+        columns, points = self._grid(count)
         self.setMinimumHeight(self._lowest * math.ceil(count / columns))
         look = {"enableMouse": False, "enableMenu": False, "invertY": True, "lockAspect": True}
         for column in range(3):
             # Columns are equally wide whatever the length of their titles.
-            self.ci.layout.setColumnStretchFactor(column, int(column < min(columns, count)))
+            self.ci.layout.setColumnStretchFactor(column, int(column < columns))
             self.ci.layout.setColumnPreferredWidth(column, 1)
         for number in range(count):
             row, column = divmod(number, columns)
@@ -163,10 +185,14 @@ class Pictures(ThemedPlot):
         """Qt calls this when the page is resized."""
         super().resizeEvent(event)
         # pyqtgraph calls this before `__init__` is done.
-        if hasattr(self, "_is_wide") and self._is_wide != (self.width() > WIDE):
+        if not hasattr(self, "_is_wide"):
+            return
+        if self._is_wide != (self.width() > WIDE):
             self._is_wide = not self._is_wide
             self._make_room(len(self.pictures))
             self.draw(self._every)
+        else:
+            self._write()
 
     def leaveEvent(self, event: object) -> None:
         """Qt calls this when the mouse leaves the pictures."""
@@ -226,7 +252,7 @@ class MatrixPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.plot = Pictures("Attention matrix", 200)
+        self.plot = Pictures("Attention matrix", 155, across=3)
         self.values, self.uniformity, note = Paragraph(), Paragraph(), Paragraph()
         self.uniformity.setToolTip(UNIFORM_HINT)
         note.setText(NOTE)
