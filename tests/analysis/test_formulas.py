@@ -143,9 +143,16 @@ def test_a_band_is_at_most_half_a_step_away_and_never_a_bad_one() -> None:
     assert formulas.bands_taken(CUBE, "NDVI") == {"N": 830, "R": 660}
     # Wavelengths around the absorption of water were left out.
     gap = SpectralCube(CUBE.data[:4], np.array([1330.0, 1340, 1460, 1470]))
-    for cube, name in ((CUBE, "r2405.1"), (cut, "r600"), (gap, "r1400")):
+    # Not the next band instead of a bad one, though few bands are far apart.
+    few = SpectralCube(
+        CUBE.data[:4], np.array([560.0, 668, 717, 842]), metadata={"bbl": [1, 1, 0, 1]}
+    )
+    faults = ((CUBE, "r2405.1"), (cut, "r600"), (gap, "r1400"), (few, "r717"), (few, "RE1"))
+    for cube, name in faults:
         with pytest.raises(SpectrumError, match=f"nm for {name}, got"):
             formulas.band_named(cube, name)
+    with pytest.raises(SpectrumError, match="the band at 717, which the file marks as bad"):
+        formulas.band_named(few, "r720")
 
 
 def test_bands_without_wavelengths_are_taken_by_their_number_and_have_no_index() -> None:

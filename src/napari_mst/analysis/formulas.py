@@ -143,18 +143,23 @@ def band_named(cube: SpectralCube, name: str) -> int:
     """
     is_broad = name in BROAD
     least, centre, most = BROAD[name] if is_broad else (float(name[1:]),) * 3
-    good = good_bands(cube)
-    at = cube.wavelengths[good]
-    nearest = int(np.abs(at - centre).argmin())
+    every, good = cube.wavelengths, good_bands(cube)
+    nearest = int(np.abs(every - centre).argmin())
     # The distance to the nearer neighbour; beside a gap, the other neighbour is far away.
-    step = np.sort(np.abs(at - at[nearest]))[:2].max()
-    is_near = abs(at[nearest] - centre) <= step / 2 * (1 + 1e-9)
-    if (is_near or least <= at[nearest] <= most) and not (is_broad and not cube.has_wavelengths):
-        return int(good[nearest])
+    reach = np.sort(np.abs(every - every[nearest]))[:2].max() / 2 * (1 + 1e-9)
+    found = int(good[np.abs(every[good] - centre).argmin()])
+    is_near = abs(every[found] - centre) <= reach
+    if (is_near or least <= every[found] <= most) and not (is_broad and not cube.has_wavelengths):
+        return found
     unit = "nm" if is_broad else cube.unit
+    is_bad = found != nearest and abs(every[nearest] - centre) <= reach
+    got = (
+        f"the band at {every[nearest]:g}, which the file marks as bad"
+        if is_bad
+        else f"{every.min():g}-{every.max():g} {shown(cube.unit, 20)}"
+    )
     raise SpectrumError(
-        f"Expected a cube with a band at {centre:g} {unit} for {name}, "
-        f"got {cube.wavelengths.min():g}-{cube.wavelengths.max():g} {shown(cube.unit, 20)}. "
+        f"Expected a cube with a band at {centre:g} {unit} for {name}, got {got}. "
         "Choose another band."
     )
 
