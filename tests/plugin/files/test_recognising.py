@@ -27,9 +27,10 @@ from napari_mst.plugin.files import describing, questions
 from napari_mst.plugin.files.opening import open_paths
 from napari_mst.plugin.files.preferences import prefer_own_reader
 from napari_mst.plugin.files.recognising import attend
+from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layer_photos import LayerPhoto, photo_layers
-from napari_mst.plugin.viewer.layers import cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import cube_layer, cube_of, go_to, is_picture_shown
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
 """Large enough for napari to take it for a photo."""
@@ -92,6 +93,21 @@ def test_a_cube_of_ours_has_its_wavelengths_picks_and_history(
     assert picks.names(picks.picks_layer(viewer)) == ["leaf"]
     assert viewer.layers.selection.active is layer or not is_first
     assert photo_layers(viewer) == []
+
+
+@pytest.mark.usefixtures("as_pictures")
+def test_a_recognised_cube_is_first_shown_as_a_picture(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
+    composer = Composer.of(viewer)
+    attend(viewer)
+    layer = opened_by_napari(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
+    recognised(viewer, qtbot)
+    assert cube_of(layer) is not None
+    qtbot.waitUntil(lambda: not composer.is_first_due(layer))
+    assert is_picture_shown(viewer, layer)
+    go_to(viewer, layer, WAVELENGTHS[-1])
+    assert not is_picture_shown(viewer, layer)
 
 
 def test_the_cubes_of_a_clip_follow_the_frame_that_is_shown(

@@ -295,7 +295,10 @@ class Composer(ViewerHelper):
             return
         before, self._point = self._point, self.viewer.dims.point
         layer = active_cube_layer(self.viewer)
-        if layer is not None and band_of(layer, before) != band_of(layer, self._point):
+        # Until its picture is painted, a new cube is still moved to its first band.
+        if layer is None or not self.sitter_of(layer).was_painted:
+            return
+        if band_of(layer, before) != band_of(layer, self._point):
             self.show_picture(layer, is_shown=False)
 
     # ------------------------------------------------------------------------------ painting
