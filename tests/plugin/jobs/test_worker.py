@@ -102,6 +102,20 @@ def test_a_warning_of_a_job_is_logged(qtbot: QtBot, caplog: pytest.LogCaptureFix
     assert [record.message for record in caplog.records] == ["a dim photo"]
 
 
+def test_what_a_library_keeps_for_a_thread_outlives_a_job(qtbot: QtBot) -> None:
+    of_thread = threading.local()
+
+    def run(_: Reports) -> weakref.ref[Payload]:
+        of_thread.kept = Payload()
+        return weakref.ref(of_thread.kept)
+
+    kept: list[weakref.ref[Payload]] = []
+    start(Task(run, kept.append))
+    qtbot.waitUntil(lambda: bool(kept))
+    QThreadPool.globalInstance().waitForDone()
+    assert kept[0]() is not None
+
+
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_nobody_hears_of_a_cancelled_job_except_of_its_end(qtbot: QtBot, is_listed: bool) -> None:
     heard: list[str] = []

@@ -1,4 +1,4 @@
-"""Runs jobs on threads of Qt's pool, as napari's workers, which keep nothing alive at their end.
+"""Runs jobs as napari's workers, which keep nothing alive at their end.
 
 napari holds every finished worker, and every exception that reached it, until the viewer closes. So
 the work lies in a box that is emptied, the listeners are let go of at the end, and only an error
@@ -28,6 +28,10 @@ logger = logging.getLogger("napari_mst")
 PERIOD = 0.1
 """Seconds between two reports of progress, as each has the whole window drawn again."""
 
+# A thread of Qt's pool has a new state of Python for each job. Libraries with memory of their own
+# for each thread, such as pyproj 3.7, crash in its second job.
+_THREADS = ThreadPoolExecutor(32, thread_name_prefix="napari-mst job")
+
 
 class _Task:
     """A stand-in for the work; napari's list of tasks shows its text.
@@ -36,7 +40,7 @@ class _Task:
     """
 
     def __call__(self, _: Task) -> None:
-        """Do nothing: `JobWorker.work` runs the job."""
+        """Do nothing: `JobWorker` runs the job."""
 
     def __str__(self) -> str:
         return "a computation of napari-mst"
@@ -127,7 +131,10 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
             self._listeners.heard.emit("on_progress", fraction)
 
     def work(self) -> tuple[str, object]:
-        """Run the job; return the listener of its result or its error, and either."""
+        """Run the job on a thread of Python; return the listener of its result or error, and it."""
+        return _THREADS.submit(self._run_job).result()
+
+    def _run_job(self) -> tuple[str, object]:
         try:
             # Emptying the box leaves the photo to the job alone: napari keeps this worker.
             return "on_done", self._box.pop()(self.reports)
