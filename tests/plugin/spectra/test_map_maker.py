@@ -244,6 +244,10 @@ def test_indices_that_the_bands_allow_are_listed_and_a_formula_is_typed(
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     layer = maps_dock.viewer.layers[-1]
     assert_array_equal(layer.data, formula(cube_in(chart), "r500 /2 * r600").data)
+    before = list(maps_dock.viewer.layers)
+    maps_dock.run_button.click()
+    qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
+    assert list(maps_dock.viewer.layers) == before  # the same map is not made twice
 
 
 def test_a_range_is_dragged_as_a_whole_and_by_its_ends_and_its_mean_follows_from_the_first(

@@ -151,6 +151,7 @@ class MapMaker:
         # The notes of the chosen map, by the layers of its source cubes.
         self._notes = WeakKeyDictionary[Layer, str]()
         self._source_ref = self._selected_ref = weak(None)
+        self._last: Any = None
         self.choose(next(iter(MAPS)))
 
     # ------------------------------------------------------------ choices
@@ -277,8 +278,10 @@ class MapMaker:
 
     def run(self) -> None:
         """Make the chosen map as new layers. Raises `SpectrumError` if it `lacks` something."""
-        # With no layer to follow, `_on_made` adds new ones.
-        self._drawn = []
+        # With no layer to follow, `_on_made` adds new ones. Enter and Run make one map.
+        asked = weak(self.source), self.text
+        if asked != self._last:
+            self._last, self._drawn = asked, []
         self._start()
 
     @property
