@@ -68,4 +68,7 @@ def test_a_click_pins_and_selects_while_it_is_meant_to(
     model.finish()
     assert [entry.first.name for entry in model.chosen] == ["pick 3"]
     assert not model.pin_here()
+    model.click((550, 4, 7))  # again
+    model.finish()
+    assert [entry.first.name for entry in model.chosen] == ["pick 1"]
     assert shown(model) == ["pick 1", "pick 2", "pick 3"]

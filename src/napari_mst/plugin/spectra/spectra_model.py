@@ -194,7 +194,7 @@ class SpectraModel(ShownSpectra):
         return is_pinned
 
     def click(self, position: Position) -> None:
-        """Pin the pixel under the world *position* and select it, if clicks pin."""
+        """Pin the pixel under the world *position*, if clicks pin, and select it."""
         if self.settings.is_picking:
             self._pick(position)
 
@@ -203,11 +203,12 @@ class SpectraModel(ShownSpectra):
         return self.layers.position is not None and self._pick(self.layers.position)
 
     def _pick(self, position: Position) -> bool:
-        # The user's next command refers to the newest pick.
-        points = self.points if self.pin(position) else None
-        if points is not None:
-            points.selected_data = {len(points.data) - 1}
-        return points is not None
+        is_new = self.pin(position)
+        # The user's next command refers to the newest pick, or to the one that was clicked again.
+        found = picks.found_at(self.viewer, position)
+        if self.points is not None and found:
+            self.points.selected_data = found
+        return is_new
 
     def undo(self) -> None:
         """Undo the last change of the picks."""

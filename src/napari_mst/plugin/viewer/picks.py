@@ -90,6 +90,16 @@ def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
     return add(picks_layer(viewer) or add_picks(viewer, layer), layer, pixel, window)
 
 
+def found_at(viewer: ViewerModel, position: Position) -> set[int]:
+    """Return the number of the newest pick of the pixel under the world *position*, if any."""
+    points, under = picks_layer(viewer), pixel_under(viewer, position)
+    if points is None or under is None:
+        return set()
+    layer, *pixel = under
+    at, _ = pixels_of(points, layer)
+    return set(np.flatnonzero((at == pixel).all(axis=1))[-1:].tolist())
+
+
 def add(
     points: Points, layer: Layer, pixel: Sequence[int], window: int = 1, name: str = ""
 ) -> bool:
