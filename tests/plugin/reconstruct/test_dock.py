@@ -124,10 +124,9 @@ def test_what_another_dock_does_and_what_is_over_is_not_told(desk: Desk) -> None
     assert "went wrong" in workspace.state.text
     assert desk.text == "Ready for cpu: no GPU was found."
     desk.run()
-    desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
     assert desk.text.startswith("Done in ")
     # How a run ended is said of its photo alone.
-    desk.widgets["photo"].setCurrentText("other")
+    desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
     desk.photo.name = "renamed"
     assert desk.text.startswith("Ready for cpu")
     desk.viewer.layers.clear()
@@ -208,6 +207,23 @@ def test_photos_are_the_image_layers_that_are_no_cubes(desk: Desk) -> None:
     assert names() == ["grey", "renamed"]
 
 
+def test_the_photo_that_the_user_selects_is_the_next_one_unless_something_was_found_in_the_last(
+    desk: Desk,
+) -> None:
+    box, layers = desk.widgets["photo"], desk.viewer.layers
+    other = desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
+    assert desk.form.layer is other
+    box.setCurrentText("photo")
+    layers.events.renamed()  # no selection
+    assert desk.form.layer is desk.photo
+    layers.selection.active = desk.photo
+    layers.selection.active = other
+    assert (desk.form.layer, box.currentText()) == (other, "other")
+    desk.form.corners = ((0, 0), (0, 5), (5, 5), (5, 0))
+    layers.selection.active = desk.photo
+    assert desk.form.layer is other
+
+
 def test_a_model_without_bundled_weights_asks_for_a_file(desk: Desk) -> None:
     desk.choose("card", "mst-plus-plus")
     assert not desk.widgets["weights"].isHidden()
@@ -229,7 +245,6 @@ def test_the_title_of_the_colours_says_that_white_is_far_off_until_the_photo_is_
     desk.dock.workspace.cube_ready.emit(cube, LayerPhoto.of(desk.photo, (0, 0)))
     assert "far from that of daylight" in colours.button.text()
     desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
-    desk.widgets["photo"].setCurrentText("other")
     assert colours.button.text() == "Colours off?"
     desk.viewer.layers.clear()
     assert colours.isHidden()

@@ -58,7 +58,6 @@ from napari_mst.plugin.reconstruct.sections import RowsWidget
 from napari_mst.plugin.reconstruct.setting_rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.full_screen import FullScreenButton
-from napari_mst.plugin.viewer.layer_photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
 from napari_mst.plugin.viewer.themed_plot import SUFFIXES
 from napari_mst.plugin.viewer.widgets import (
@@ -205,6 +204,7 @@ class AttentionDock(Dock):
             (layers.inserted, self._show_photos),
             (layers.removed, self._show_photos),
             (layers.renamed, self._show_photos),
+            (self.viewer.layers.selection.events.active, self._show_photos),
             (self.form.events, self.rows.draw),
             (self.form.events.photo, self._on_photo),
             (self.workspace.state_changed, self._show_state),
@@ -317,7 +317,7 @@ class AttentionDock(Dock):
     # ------------------------------------------------------------------------ what is drawn
 
     def _show_photos(self) -> None:
-        self.rows.show_photos(photo_layers(self.viewer))
+        self.rows.show_photos(self.viewer)
         self.what_if.show_photos(self.viewer)
         self._show_state()
         self.probe.begin()

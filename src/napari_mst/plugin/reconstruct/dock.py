@@ -43,7 +43,7 @@ from napari_mst.plugin.reconstruct.requests import (
 )
 from napari_mst.plugin.reconstruct.sections import FormRows
 from napari_mst.plugin.reconstruct.setting_rows import SETTINGS, Fold
-from napari_mst.plugin.viewer.layer_photos import LayerPhoto, photo_layers
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto
 from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.sharing import calling, section, shared
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
@@ -227,6 +227,7 @@ class ReconstructDock(Dock):
             # Photos are listed in layer order, topmost first.
             (layers.reordered, self.refresh),
             (layers.renamed, self.refresh),
+            (self.viewer.layers.selection.events.active, self._show_photos),
             (self.survey.ready, self._list_devices),
             (self.workspace.state_changed, self._show_state),
             (self.workspace.cube_ready, self._on_cube),
@@ -235,11 +236,14 @@ class ReconstructDock(Dock):
             (attend(self.viewer).changed, self.refresh),
         ]
 
+    def _show_photos(self) -> None:
+        self.rows.top.show_photos(self.viewer)
+
     def refresh(self) -> None:
         """See `Dock`."""
         # Another dock may have changed the form while this one was hidden.
         self.rows.draw()
-        self.rows.top.show_photos(photo_layers(self.viewer))
+        self._show_photos()
         has_cube = active_cube_layer(self.viewer) is not None
         self.save_button.setEnabled(has_cube)
         self.save_button.setToolTip(

@@ -1,7 +1,6 @@
 """The form as widgets: rows that edit it, sections that fold away, and what a photo has shown."""
 
 import weakref
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +35,8 @@ from napari_mst.plugin.reconstruct.setting_rows import (
     facts_of,
     help_of,
 )
-from napari_mst.plugin.viewer.layer_photos import LayerPhoto
-from napari_mst.plugin.viewer.layers import layer_of_role
+from napari_mst.plugin.viewer.layer_photos import LayerPhoto, is_made, photo_layers
+from napari_mst.plugin.viewer.layers import layer_of_role, weak
 from napari_mst.plugin.viewer.sharing import OfViewer, calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
@@ -91,6 +90,7 @@ class RowsWidget(QWidget):
         super().__init__()
         self.form = form
         self.widgets: dict[str, Any] = {}
+        self._selected = weak(None)
         self._rows = [part for part in parts if isinstance(part, Row)]
         growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
         self._layout = QFormLayout(self, fieldGrowthPolicy=growing)
@@ -124,10 +124,19 @@ class RowsWidget(QWidget):
             self._layout.setRowVisible(widget, not row.when or bool(getattr(self.form, row.when)))
         self._is_drawing = False
 
-    def show_photos(self, layers: Sequence[Image]) -> None:
-        """List *layers* in the row of the photo; the chosen one stays chosen."""
+    def show_photos(self, viewer: ViewerModel) -> None:
+        """List the photos of *viewer*, and choose the one that the user has just selected.
+
+        Otherwise, the chosen photo stays chosen, and so does one in which something was found.
+        """
+        layers, active = photo_layers(viewer), viewer.layers.selection.active
+        is_news, self._selected = active is not self._selected(), weak(active)
+        may_change = not self.form.finding and self.form.corners is None
+        # Images of one channel, or made from a photo, may be run, but are rarely meant.
+        is_opened = active in layers and active.rgb and not is_made(active)
+        is_taken = is_news and may_change and is_opened
         self._is_drawing = True
-        self.widgets["photo"].set_layers(layers, self.form.layer)
+        self.widgets["photo"].set_layers(layers, active if is_taken else self.form.layer)
         self._is_drawing = False
         self.form.photos = tuple(weakref.ref(layer) for layer in layers)
         # If the chosen layer is gone, the list shows its first layer, and the form must be updated.

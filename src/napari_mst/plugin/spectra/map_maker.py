@@ -24,7 +24,6 @@ from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.task import Latest, Start, Task, ignore
 from napari_mst.plugin.spectra.resolve import Marker
-from napari_mst.plugin.spectra.rows import weak
 from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
 from napari_mst.plugin.viewer.layer_photos import (
     MAP,
@@ -44,6 +43,7 @@ from napari_mst.plugin.viewer.layers import (
     cube_of,
     put_on_top,
     selection_kept,
+    weak,
 )
 from napari_mst.plugin.viewer.placement import Placement
 

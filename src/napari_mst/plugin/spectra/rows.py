@@ -4,7 +4,6 @@ The mark of a pick is its feature "references", a `ReferenceSpectrum`. A mark th
 its pick, and undoing a change of the picks restores it.
 """
 
-import weakref
 from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from napari_mst.analysis.comparison import Comparison
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.task import ignore
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_at
+from napari_mst.plugin.viewer.layers import cube_at, weak
 from napari_mst.plugin.viewer.picks import REFERENCE, marks_of
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 
@@ -69,11 +68,6 @@ def spot_numbers(points: Points) -> list[str]:
         is_open = not before and number.isdecimal() and mark is None
         numbers.append(number if is_open else "")
     return numbers
-
-
-def weak(layer: Any) -> Callable[[], Any]:
-    """Return a reference to *layer* that does not keep it alive; it finds None once it is gone."""
-    return ignore if layer is None else weakref.ref(layer)
 
 
 class Rows:

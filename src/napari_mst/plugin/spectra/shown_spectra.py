@@ -11,9 +11,9 @@ from psygnal import Signal
 from napari_mst.base.errors import plain
 from napari_mst.plugin.jobs.task import Start
 from napari_mst.plugin.spectra.resolve import CubeBands, Snapshot, resolve
-from napari_mst.plugin.spectra.rows import Entry, weak
+from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.viewer_layers import ViewerLayers
-from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_at, cube_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_at, cube_of, weak
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 

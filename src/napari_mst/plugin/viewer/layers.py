@@ -10,7 +10,7 @@ picture that is selected. Letters: B bands, H rows, W columns.
 """
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -61,6 +61,11 @@ def cube_layer_in(metadata: Mapping[str, Any], key: str = COMPOSITE_KEY) -> Imag
     reference = metadata.get(key)
     layer: Image | None = reference and reference()
     return layer
+
+
+def weak(layer: Any) -> Callable[[], Any]:
+    """Return a reference to *layer* that does not keep it alive; it finds None once it is gone."""
+    return (lambda: None) if layer is None else weakref.ref(layer)
 
 
 def composites_of(viewer: ViewerModel, cube_layer: Layer) -> list[Image]:
