@@ -154,3 +154,7 @@ def test_a_typed_value_is_taken_though_no_list_has_it(
     enter("")
     qtbot.waitUntil(lambda: gating.scatter is not None, timeout=30_000)
     assert dock.problem.text() == ""
+    # The list of matches is a separate window.
+    dock.setStyleSheet("QListView { color: red; }")
+    enter("r")
+    assert box.completer().popup().styleSheet() == dock.styleSheet()

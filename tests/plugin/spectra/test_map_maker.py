@@ -164,6 +164,8 @@ def test_maps_of_a_reference_are_listed_where_there_is_one(
     qtbot.waitUntil(lambda: are_listed() == {False})
     maps_dock.model.reference = chart
     qtbot.waitUntil(lambda: are_listed() == {True})
+    maps_dock.kinds.setCurrentIndex(rows[0])
+    assert "is the reference itself" in maps_dock.maps.lacks
 
 
 def test_the_photo_of_a_cube_differs_little_and_is_refused_for_a_cube_of_no_reflectance(
@@ -171,7 +173,10 @@ def test_the_photo_of_a_cube_differs_little_and_is_refused_for_a_cube_of_no_refl
 ) -> None:
     assert np.nanmax(make("Difference from the photo").data) < 1
     qtbot.waitUntil(maps_dock.least_text.isVisible)
-    assert maps_dock.least_text.text() == "Number its regions from this value on (CIEDE2000):"
+    assert (
+        maps_dock.least_text.text()
+        == "Number regions of the selected map of at least (CIEDE2000):"
+    )
     maps_dock.viewer.layers.selection.active = chart
     cube = make("Transformed spectra")
     maps_dock.kinds.setCurrentIndex(NUMBERS["Difference from the photo"])

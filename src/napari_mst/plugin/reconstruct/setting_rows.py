@@ -29,7 +29,7 @@ from napari_mst.models import ModelCard
 from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
 from napari_mst.plugin.files.opening import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, dress_matches, fill, let_shrink
 from napari_mst.reconstruction.options import denoising
 
 PARTS = {
@@ -97,14 +97,7 @@ class SearchBox(QSearchableComboBox):
         self.textActivated.connect(self._on_activated)
 
     def _dress(self) -> None:
-        """Give the list of matches the colours of the window.
-
-        The list is a separate window, which does not take on napari's style by itself.
-        """
-        popup = self.completer().popup()
-        style = self.window().styleSheet()
-        if popup.styleSheet() != style:
-            popup.setStyleSheet(style)
+        dress_matches(self)
 
     def _on_activated(self, text: str) -> None:
         if text == FILE:
@@ -245,7 +238,8 @@ WEIGHTS_FILE = "Weights file ..."
 PHOTO_ROW = Row(
     "photo",
     "Photo",
-    "The Image layer to reconstruct: RGB, grey, or a stack of these.",
+    "The Image layer to reconstruct: RGB, grey, or a stack of these. It is the photo that you "
+    "selected last, or choose here.",
     partial(LayerBox, ""),
 )
 MODEL_ROWS = (

@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QComboBox, QCompleter, QHBoxLayout, QLabel
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.sharing import calling
-from napari_mst.plugin.viewer.widgets import LayerBox, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import LayerBox, dress_matches, fill, let_shrink
 
 SOURCE = "The cube that this is made of: the one that you selected last, or choose here."
 
@@ -47,6 +47,7 @@ class TextBox(QComboBox):
         # A list below the line, as completing within the line would change a formula.
         self.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
         self.completer().setFilterMode(Qt.MatchFlag.MatchContains)
+        self.lineEdit().textEdited.connect(self._dress)
         self.textActivated.connect(self.entered)
         self.lineEdit().editingFinished.connect(self._on_finished)
 
@@ -64,6 +65,9 @@ class TextBox(QComboBox):
             # The text that the user is typing and the cursor stay as they are.
             elif not (line.hasFocus() and line.isModified()):
                 self.setCurrentText(text)
+
+    def _dress(self) -> None:
+        dress_matches(self)
 
     def _on_finished(self) -> None:
         """Take a text that is not in the list, which Qt does not report."""

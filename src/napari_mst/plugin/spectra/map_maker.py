@@ -53,6 +53,7 @@ MISSING = {
     "photo": "First open the photo that the cube was made from.",
 }
 """Advice for a map that lacks something, by the name of its argument."""
+ITSELF = "This cube is the reference itself. Choose another one."
 NO_CUBE = "There is no cube to make a map of. Select the layer of one."
 LABELS_OPACITY = 0.6
 """The image stays visible below labels."""
@@ -167,7 +168,7 @@ class MapMaker:
         # are freed.
         self._drawn: list[weakref.ref[Any]] = []
         self._is_moved = False
-        self._model.publish()
+        self._model.publish(problem="")
 
     @property
     def source(self) -> Image | None:
@@ -335,6 +336,8 @@ class MapMaker:
         elif kind.needs == "photo":
             asked[kind.needs] = self._photo_of(cube)
         elif kind.needs == "reference":
+            if self._model.reference is self.source:
+                raise SpectrumError(ITSELF)
             asked[kind.needs] = cube_of(self._model.reference)
         if kind.needs is not None and asked[kind.needs] is None:
             raise SpectrumError(MISSING[kind.needs])

@@ -343,7 +343,7 @@ class MapsDock(ModelDock):
         self.least_text.setVisible(image is not None)
         if image is not None:
             self.least_text.setText(
-                f"Number its regions from this value on ({unit_of(image) or image.name}):"
+                f"Number regions of the selected map of at least ({unit_of(image) or image.name}):"
             )
             with QSignalBlocker(self.least):
                 self.least.setRange(*image.contrast_limits_range)

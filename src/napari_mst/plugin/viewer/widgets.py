@@ -193,6 +193,16 @@ def let_shrink(box: QComboBox, letters: int) -> None:
     box.setMinimumContentsLength(letters)
 
 
+def dress_matches(box: QComboBox) -> None:
+    """Give the list of matches below the line of *box* the colours of its window.
+
+    The list is a separate window, which does not take on napari's style by itself.
+    """
+    popup, style = box.completer().popup(), box.window().styleSheet()
+    if popup.styleSheet() != style:
+        popup.setStyleSheet(style)
+
+
 class LayerBox(ChoiceBox):
     """A list of Image layers, which it does not keep alive.
 
