@@ -174,8 +174,7 @@ def test_the_photo_of_a_cube_differs_little_and_is_refused_for_a_cube_of_no_refl
     assert np.nanmax(make("Difference from the photo").data) < 1
     qtbot.waitUntil(maps_dock.least_text.isVisible)
     assert (
-        maps_dock.least_text.text()
-        == "Number regions of the selected map of at least (CIEDE2000):"
+        maps_dock.least_text.text() == "Number regions of the selected map of at least (CIEDE2000):"
     )
     maps_dock.viewer.layers.selection.active = chart
     cube = make("Transformed spectra")
