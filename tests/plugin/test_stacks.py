@@ -136,6 +136,18 @@ def test_a_duplicate_of_a_stack_shows_its_own_numbers(viewer: ViewerModel) -> No
     assert cube_of(copy) is not None
 
 
+def test_the_map_of_a_page_names_it(viewer: ViewerModel) -> None:
+    model = SpectraModel(viewer)
+    model.attach()
+    model.maps.choose("formula")
+    for page in (0, 1):
+        viewer.dims.set_current_step(0, page)
+        model.maps.run()
+        model.maps.run()
+    made = [layer.name for layer in viewer.layers if layer.name.startswith("r")]
+    assert [name.rpartition(", ")[2] for name in made] == ["page 0", "page 1"]
+
+
 def test_picks_show_the_page_that_is_seen_and_all_pages_on_request(viewer: ViewerModel) -> None:
     model = SpectraModel(viewer)
     model.attach()

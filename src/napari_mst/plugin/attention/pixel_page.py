@@ -223,6 +223,8 @@ class PixelPage(QWidget):
         self.text.setVisible(bool(view.text))
         self.numbers.setVisible(view.steps is not None)
         self.plot_page.setVisible(bool(view.pictures))
+        # The six pictures are described where there are some.
+        self.about.setVisible(self.kind != SIX or bool(view.pictures))
         self.plot.draw(view.pictures)
         if view.steps is not None:
             self.numbers.show_steps(view.steps)

@@ -30,6 +30,7 @@ from napari_mst.plugin.viewer.layer_photos import (
     LayerPhoto,
     hide_maps,
     is_made,
+    page_shown,
     photo_layers,
 )
 from napari_mst.plugin.viewer.layers import (
@@ -280,7 +281,7 @@ class MapMaker:
     def run(self) -> None:
         """Make the chosen map as new layers. Raises `SpectrumError` if it `lacks` something."""
         # With no layer to follow, `_on_made` adds new ones. Enter and Run make one map.
-        asked = weak(self.source), self.text
+        asked = weak(self.source), self._name, self.text
         if asked != self._last:
             self._last, self._drawn = asked, []
         self._start()
@@ -297,11 +298,20 @@ class MapMaker:
             self._latest.cancel()
             self._model.publish()
 
+    @property
+    def _name(self) -> str:
+        """The name of the source, with the page of a stack: its map covers the others as well."""
+        layer: Any = self.source
+        if layer is None:
+            return ""
+        page = page_shown(layer, layer.data.shape[:-3], self._model.viewer.dims.point)
+        return layer.name + (f", page {', '.join(map(str, page))}" if page else "")
+
     def _start(self) -> None:
         if self.lacks:
             raise SpectrumError(self.lacks)
         layer: Any = self.source
-        on = CubeLayer(layer.name, Placement.of(layer), weakref.ref(layer))
+        on = CubeLayer(self._name, Placement.of(layer), weakref.ref(layer))
         cube, kind = cube_at(layer), self.kind
         run = partial(make_map, kind, cube, self._asked(cube), on)
         # These layers are updated even if the user chooses another map during the run.

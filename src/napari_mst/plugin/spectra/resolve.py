@@ -71,7 +71,7 @@ class Settings:
     is_fitted: bool = False
 
 
-HINT = "Move over a cube; click to pin its spectrum."
+HINT = "Move over a cube; click to keep its spectrum."
 NO_ENTRY = -1
 """Entry number of a curve without an entry."""
 
