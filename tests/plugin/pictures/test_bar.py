@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QLineEdit, QPushButton, QWidget
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, picture_in
 
+from napari_mst.analysis import maps
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.pictures.bar import PictureBar
@@ -89,6 +90,26 @@ def test_the_picture_is_rendered_under_a_light_and_back(
     assert bar.picture.toolTip().endswith("\nCIE colour, A")
     bar.lights.actions()[0].trigger()
     assert_array_equal(picture.data, make_cube().composite())
+
+
+@pytest.mark.parametrize(
+    ("cube", "reason"),
+    [
+        (maps.transformed(make_cube(), "continuum removed").to_cube(), "holds continuum removed."),
+        (make_cube().sel(wavelength=slice(500, 600)), "covers 450-650 nm. Select one"),
+    ],
+    ids=["no-reflectance", "few-bands"],
+)
+def test_a_cube_that_no_light_suits_offers_none_and_says_why(
+    bar: PictureBar, cube_viewer: ViewerModel, layer: Image, cube: SpectralCube, reason: str
+) -> None:
+    best, *lights = bar.lights.actions()
+    cube_viewer.layers.selection.active = add_cube(cube_viewer, cube, "other")
+    assert not any(entry.isEnabled() for entry in lights)
+    assert all(reason in entry.toolTip() for entry in lights)
+    assert best.isEnabled()
+    cube_viewer.layers.selection.active = layer
+    assert all(entry.isEnabled() and reason not in entry.toolTip() for entry in lights)
 
 
 def test_the_choices_for_a_cube_are_said_and_stay_with_it(

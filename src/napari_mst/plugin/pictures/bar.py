@@ -8,14 +8,24 @@ from typing import Any
 from napari.components import ViewerModel
 from napari.layers import Image
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import (
+    QAction,
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QMenu,
+    QPushButton,
+    QWidget,
+)
 
 from napari_mst.base.errors import NapariMstError, shown
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.illuminants import illuminant_names
+from napari_mst.cube.pictures import VISIBLE, has_colour
 from napari_mst.plugin.pictures.comparing import SideBySideView, Wiper
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer
 from napari_mst.plugin.viewer.bands import Bands
-from napari_mst.plugin.viewer.layers import active_cube_layer, is_picture_shown
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
 from napari_mst.plugin.viewer.sharing import OfViewer, calling, picture_choices, report, unwrapped
 
 LIGHT_FILES = "Light: wavelength (nm), power (*.csv *.txt)"
@@ -33,6 +43,8 @@ SIDES = (
 )
 LIGHT_TITLE = "Light"
 LIGHT = "Show the picture as under another light."
+NO_REFLECTANCE = "A light needs reflectance, but this cube holds {}. Select a cube of reflectance."
+NO_COLOUR = f"A light needs a cube that covers {VISIBLE[0]:g}-{VISIBLE[1]:g} nm. Select one."
 BEST_COLOURS = "Undo a light, and the three bands chosen by the bars in the plot."
 OWN = "Else all bands of a cube have one contrast, so they compare."
 TINTED = "Else bands are grey. Bands that the eye does not see stay grey."
@@ -41,6 +53,14 @@ LONGEST = 16
 EDGE = 6
 """Pixels between the bar and the corner of the image."""
 STYLE = "QPushButton { padding: 2px 6px; }"
+
+
+def no_light(cube: SpectralCube) -> str:
+    """Say why *cube* cannot be rendered under a light; "" if it can."""
+    if cube.quantity != "reflectance":
+        return NO_REFLECTANCE.format(shown(cube.quantity, 40) or "numbers of unknown meaning")
+    return "" if has_colour(cube) else NO_COLOUR
+
 
 Of = Callable[[ViewerModel], Any]
 """Finds a helper of a viewer, such as `Composer.of`."""
@@ -70,7 +90,7 @@ class PictureBar(QFrame, OfViewer):
             button = self._button(title, tip, calling(self._toggle, of))
             self._states.append((button, of, "is_open"))
         self.lights = self._menu(LIGHT_TITLE, LIGHT)
-        self._fill_lights()
+        self._lights = self._fill_lights()
         self.more = self._menu("\N{HORIZONTAL ELLIPSIS}", "The look of the bands.")
         for title, tip, name, choice in (
             ("Each band its own contrast", OWN, "is_own", "has_own_contrast"),
@@ -103,15 +123,16 @@ class PictureBar(QFrame, OfViewer):
         self._row.addWidget(button)
         return menu
 
-    def _fill_lights(self) -> None:
+    def _fill_lights(self) -> list[QAction]:
+        """Fill the menu of lights, and return its entries that need a light."""
         self.lights.addAction("Best colours", calling(self._choose, BEST)).setToolTip(BEST_COLOURS)
         more = QMenu("More", self.lights)
         others = [name for name in illuminant_names() if name not in LIGHTS]
         for menu, names in ((self.lights, LIGHTS), (more, others)):
             for name in names:
                 menu.addAction(name, calling(self.render_under, name))
-        self.lights.addMenu(more)
-        self.lights.addAction("From a file ...", self._ask_for_light)
+        entries = [*self.lights.actions()[1:], self.lights.addMenu(more)]
+        return [*entries, self.lights.addAction("From a file ...", self._ask_for_light)]
 
     @property
     def _layer(self) -> Image | None:
@@ -130,6 +151,10 @@ class PictureBar(QFrame, OfViewer):
         title, chosen = sitter.title, sitter.colours
         # The title names the chosen colours: a false-colour picture looks like any other.
         self.picture.setText(f"Picture: {title}" if chosen.wavelengths else "Picture")
+        lacks = no_light(cube_at(layer))
+        for entry in self._lights:
+            entry.setEnabled(not lacks)
+            entry.setToolTip(lacks)
         light = shown(Path(chosen.light).name, LONGEST)
         self.lights.parentWidget().setText(f"{LIGHT_TITLE}: {light}" if light else LIGHT_TITLE)
         self.picture.setToolTip(f"{PICTURE}\n{title}" if title else PICTURE)
