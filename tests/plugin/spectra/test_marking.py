@@ -145,6 +145,25 @@ def test_deleting_the_refined_layer_shows_the_cube_before(is_undone: bool) -> No
         assert not base.visible
 
 
+@pytest.mark.parametrize("is_after", [True, False])
+@pytest.mark.parametrize("name", ["estimate", "estimate refined"])
+def test_either_cube_of_a_refinement_may_be_selected_even_while_it_is_hidden(
+    name: str, is_after: bool
+) -> None:
+    viewer, model = pinned(*SPOTS)
+    first, second, *_ = model.entries
+    model.references.mark([first], viewer.layers["truth"])
+    model.finish()
+    model.references.show_after(is_after)
+    viewer.layers.selection.active = viewer.layers[name]
+    model.finish()
+    assert model.references.cube.data is viewer.layers["estimate"].data
+    model.references.mark([second], viewer.layers["truth"])
+    model.finish()
+    assert marks_in(viewer)[:2] == ["as in truth"] * 2
+    assert len(cube_in(viewer.layers["estimate refined"]).provenance.refinement["references"]) == 2
+
+
 def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
     viewer, model = pinned(*SPOTS)
     model.references.mark(model.entries[:1], colour_checker()[0])

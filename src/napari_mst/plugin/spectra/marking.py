@@ -35,7 +35,7 @@ from napari_mst.references.suggestions import suggest_measurements
 
 NO_PICK = "No pick is selected. Click on the image, or select rows of picks in the table."
 STAYS = "The cube was saved refined to this spectrum, and stays so. Reconstruct it to start again."
-NO_CUBE = "There is no cube to refine. Select the layer of a reconstruction."
+NO_CUBE = "There is no cube to refine. Show and select the layer of a reconstruction."
 CLIPBOARD = "the clipboard"
 """Name of copied text in messages."""
 
@@ -253,11 +253,13 @@ class ReferenceSpectra(Refiner):
 
     def _base(self) -> Image:
         """Return the layer of the cube to refine: the selected one, or its original."""
-        active = active_cube_layer(self._model.viewer)
+        active, base = active_cube_layer(self._model.viewer), self._layers.base
+        # One of the two is hidden, and may be selected nevertheless.
+        if base is not None and (self._layers.is_selected or active is self._layers.refined):
+            return base
         if active is None:
             raise CubeError(NO_CUBE)
-        before = self._layers.base if active is self._layers.refined else None
-        return before or active
+        return active
 
     def _points(self) -> Points:
         points = self._model.points

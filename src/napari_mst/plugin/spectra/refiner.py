@@ -129,6 +129,13 @@ class KnownLayers(ViewerHelper):
         layer = self.refined
         return layer is not None and is_cube_shown(self.viewer, layer)
 
+    @property
+    def is_selected(self) -> bool:
+        """True if the refined cube or the cube before is selected, even while it is hidden."""
+        active = self.viewer.layers.selection.active
+        layer = active and (cube_layer_in(active.metadata) or active)
+        return layer is not None and layer in (self.base, self.refined)
+
     def show_after(self, is_after: bool) -> None:
         """Show the refined cube, or the cube before: its picture, if a picture was shown."""
         base, refined = self.base, self.refined
@@ -137,8 +144,7 @@ class KnownLayers(ViewerHelper):
         selection = self.viewer.layers.selection
         self._note_look(refined if self.is_after else base)
         shown, hidden = (refined, base) if is_after else (base, refined)
-        active = selection.active
-        was_active = active and (cube_layer_in(active.metadata) or active) in (base, refined)
+        was_active = self.is_selected
         # In this order there is always a cube, so curves do not disappear and come back.
         self._show(shown, True)
         if was_active:
