@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from napari.layers import Image
-from tests.plugin.conftest import Desk
+from tests.plugin.conftest import Desk, make_cube
 
 from napari_mst.base.errors import OutOfMemory
 from napari_mst.plugin.jobs.workspace import Request
@@ -49,6 +49,18 @@ def source_removed(desk: Desk) -> None:
     assert desk.told() == [
         "The layer 'photo' was removed during the run. Its cube is a new layer in the same place.",
     ]
+
+
+def source_and_preview_removed(desk: Desk) -> None:
+    desk.job.previews = [make_cube(5, 10, is_preview=True)]
+    assert desk.dock.run()
+    desk.viewer.layers.clear()
+    desk.qtbot.waitUntil(lambda: desk.names == ["photo (fake) (preview)"])
+    assert len(desk.told()) == 1
+    desk.viewer.layers.clear()
+    desk.finish()
+    assert desk.names == ["photo (fake)"]
+    assert len(desk.told()) == 1
 
 
 def source_renamed(desk: Desk) -> None:
@@ -92,6 +104,7 @@ def no_gpu(desk: Desk) -> None:
         pytest.param(double_click, id="072-double-click"),
         pytest.param(cancel, id="073-cancel"),
         pytest.param(source_removed, id="075-source-removed"),
+        pytest.param(source_and_preview_removed, id="075-source-and-preview-removed"),
         pytest.param(source_renamed, id="075-source-renamed"),
         pytest.param(out_of_memory, id="076-out-of-memory"),
         pytest.param(no_gpu, id="079-no-gpu"),

@@ -112,6 +112,22 @@ def test_after_a_run_moving_the_mouse_shows_the_spectrum_on_the_page_of_the_phot
     qtbot.waitUntil(lambda: not page.view.plot.live.lines)
 
 
+def test_a_preview_leaves_the_page_with_cancel_though_the_photo_is_gone(
+    workspace: WorkspaceDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    reconstruction = photo_page(workspace).reconstruction
+    qtbot.waitUntil(lambda: reconstruction.form.is_ready)
+    job.previews = [make_cube(5, 10, is_preview=True)]
+    assert reconstruction.run()
+    viewer.layers.clear()
+    qtbot.waitUntil(lambda: active_cube_layer(viewer) is not None)
+    assert workspace.page == "photo"
+    assert reconstruction.bar.cancel_button.isVisible()
+    job.gate.set()
+    qtbot.waitUntil(lambda: not workspace.workspace.is_busy)
+    assert workspace.page == "photo"
+
+
 def test_each_page_says_what_is_next_once_it_is_done(
     workspace: WorkspaceDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:

@@ -65,11 +65,15 @@ class Session(ViewerHelper):
 
         It goes into the layer of its preview, if the user has not removed that.
         """
+        is_first = photo not in self._previews
         layer = self._preview_of(photo)
         if layer is not None:
             _replace(self.viewer, layer, cube, photo)
         else:
             layer = _add(self.viewer, cube, photo)
+        # The user may have removed the preview, after having read this.
+        if is_first:
+            _tell_change(self.viewer, photo)
         if _ending(cube):
             self._previews[photo] = weakref.ref(layer)
 
@@ -112,6 +116,7 @@ def request_of_pages(request: Request) -> Request:
 
 def _show_stack(viewer: ViewerModel, stack: Stack, request: Request) -> None:
     _add(viewer, stack.cubes[0], request.source, stack)
+    _tell_change(viewer, request.source)
 
 
 def workspace_of(viewer: ViewerModel, make: MakeCubes = reconstruct_with_previews) -> Workspace:
@@ -152,7 +157,6 @@ def _add(
         go_to(viewer, added, FIRST_BAND)
     # Its picture looks like the photo below it: a band shows at once that there is a cube.
     Composer.of(viewer).show_picture(added, is_shown=False)
-    _tell_change(viewer, photo)
     return added
 
 

@@ -159,9 +159,11 @@ class WorkspaceDock(Dock):
         ]
 
     def refresh(self, _: object = None) -> None:
-        """Say the next step; show spectra once a cube has come where there is no photo."""
+        """Say the next step; show spectra once a cube was opened where there is no photo."""
         is_new = has_cube(self.viewer) and not self._had_cube
-        self.go_to("spectra" if is_new and not photo_layers(self.viewer) else self.page)
+        # The photo of a preview may be gone, but the page with Cancel stays.
+        is_opened = is_new and not photo_layers(self.viewer) and not self.workspace.is_busy
+        self.go_to("spectra" if is_opened else self.page)
 
     # ------------------------------------------------------------------------ what the user does
 
