@@ -3,13 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from napari.components import ViewerModel
 from numpy.testing import assert_allclose
 from tests.plugin.conftest import make_cube
-from tests.plugin.in_viewer import add_cube
+from tests.plugin.in_viewer import add_cube, cube_in
 
+from napari_mst.analysis.classification import classes
 from napari_mst.analysis.transforms import normalised, transformed
+from napari_mst.base.errors import SpectrumError
 from napari_mst.plugin.spectra.resolve import VIEWS, Snapshot
 from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.spectra.spectra_model import SpectraModel
@@ -102,3 +105,16 @@ def test_a_detached_model_follows_and_holds_nothing(
     cube_viewer.dims.set_point(0, 620)
     cube_viewer.layers.selection.active = None
     assert heard == []
+
+
+def test_a_pixel_without_values_is_told_below_the_plot_and_to_a_map(
+    model: SpectraModel, cube_viewer: ViewerModel
+) -> None:
+    data = make_cube().data
+    data[:, 4, 7] = np.nan
+    cube_viewer.layers["cube"].data = data
+    for row, column, end in ((4, 7, ": there is no value here"), (1, 2, "")):
+        model.point_at((550, row, column))
+        assert model.finish().text == f"row {row}, column {column}{end}"
+    with pytest.raises(SpectrumError, match=r"got 'pick 1'\. Leave it out"):
+        classes(cube_in(cube_viewer.layers["cube"]), spectra_of(model.finish().entries))

@@ -10,6 +10,8 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from napari_mst.analysis.classification import Match
 from napari_mst.analysis.label_means import Spread
 from napari_mst.analysis.transforms import CONTINUUM_REMOVED, normalised, transformed
@@ -300,7 +302,8 @@ def _text(new: Snapshot) -> str:
         return new.hint
     origin = first.origin
     mean = f", mean of {origin.pixels} pixels" if origin.window > 1 else ""
-    return f"row {origin.row}, column {origin.column}{mean}"
+    place = f"row {origin.row}, column {origin.column}{mean}"
+    return place if np.isfinite(first.values).any() else f"{place}: there is no value here"
 
 
 def _match(new: Snapshot) -> Match | None:
