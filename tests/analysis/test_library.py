@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import colour
 import numpy as np
@@ -101,6 +102,20 @@ def test_csv_of_several_cubes_keeps_the_wavelengths_of_each(tmp_path: Path) -> N
     other = curve([700.0, 412.5], [3.0, 4.0], name="other")
     rising = replace(other, wavelengths=other.wavelengths[::-1], values=other.values[::-1])
     assert_same(read_spectra(write_spectra(tmp_path / "a.csv", [PICK, other])), [PICK, rising])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".sli"])
+def test_headings_tell_a_pick_on_two_cubes_apart(suffix: str, tmp_path: Path) -> None:
+    spectra = [PICK, replace(PICK, origin=replace(PICK.origin, cube="b")), REGION]
+    path = write_spectra(tmp_path / f"a{suffix}", spectra)
+    # A reader of tables finds no records, and reads the headings; spectral reads an ENVI library.
+    if suffix == ".csv":
+        rows = csv.reader(path.read_text().splitlines())
+        names = next(row[1:] for row in rows if not row[0].startswith("#"))
+    else:
+        names = list(map(unquote, spectral.open_image(f"{path}.hdr").names))
+    assert names[:3] == ["Pick 1, scene.hdr", "Pick 1, b", 'leaf, "1"']
+    assert_same(read_spectra(path), spectra)
 
 
 def test_csv_is_a_table_for_any_program(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from napari_mst.cube.curves import BAND_INDEX, Curves, text_of
 from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.cube.text_tables import parsed
 from napari_mst.formats.envi.spectral_library import read_library, write_library
-from napari_mst.formats.wavelengths import cell_text, text_cell, title_of
+from napari_mst.formats.wavelengths import cell_text, text_cell, titles_of
 from napari_mst.photo.lights import WAVELENGTHS
 
 SUFFIXES = (".csv", ".sli")
@@ -213,7 +213,7 @@ def table_text(curves: Curves, delimiter: str = ",", *, has_records: bool = True
         facts = [record[key] for record in curves.records]
         if key == "name" or any(facts):
             rows.append([f"# {key}", *facts])
-    rows.append([first, *map(title_of, curves.records)])
+    rows.append([first, *titles_of(curves.records)])
     columns = (curves.wavelengths.tolist(), curves.values.T.tolist(), curves.has.T.tolist())
     for at, *cells in zip(*columns, strict=True):
         texts = (_text(value) if has else "" for value, has in zip(*cells, strict=True))

@@ -2,6 +2,7 @@
 
 import re
 import string
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote
@@ -181,8 +182,16 @@ def percent_encode(text: str, reserved: str = "") -> str:
     return re.sub(r"^ | \Z", "%20", encoded)
 
 
-def title_of(record: Mapping[str, str]) -> str:
-    """The heading of the curve with this *record*: its name and, for a bound, the kind of bound."""
-    if record["curve"] == "values":
-        return record["name"]
-    return f"{record['name']} ({record['curve']})"
+def titles_of(records: Sequence[Mapping[str, str]]) -> list[str]:
+    """The headings of the curves with these *records*.
+
+    A heading is the name of the curve and, for a bound, the kind of bound. Curves of one name, such
+    as those of a pick on several cubes, have the name of their cube as well.
+    """
+    count = Counter((record["name"], record["curve"]) for record in records)
+    titles = []
+    for record in records:
+        name, curve, cube = record["name"], record["curve"], record["cube"]
+        title = f"{name}, {cube}" if cube and count[name, curve] > 1 else name
+        titles.append(title if curve == "values" else f"{title} ({curve})")
+    return titles

@@ -30,7 +30,7 @@ from napari_mst.formats.envi.raster import (
     steadily,
 )
 from napari_mst.formats.numbers import crc32
-from napari_mst.formats.wavelengths import percent_encode, spectral_axis, title_of
+from napari_mst.formats.wavelengths import percent_encode, spectral_axis, titles_of
 
 KIND = "ENVI Spectral Library"
 _SAMPLES = "sample names"
@@ -133,7 +133,7 @@ def _stored(values: Floats) -> Floats:
 def _header_text(library: Curves, values: Floats) -> str:
     rows, columns = values.shape
     layout = DataLayout(bands=1, rows=rows, columns=columns, dtype=values.dtype)
-    names = (percent_encode(title_of(record), ",") for record in library.records)
+    names = (percent_encode(title, ",") for title in titles_of(library.records))
     # Empty fields are missing facts.
     records = [{key: text for key, text in record.items() if text} for record in library.records]
     fields = {

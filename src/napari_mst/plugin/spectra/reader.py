@@ -26,7 +26,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.plugin.jobs.task import Latest, Start, Task, run_now
 from napari_mst.plugin.viewer.layer_photos import page_shown
-from napari_mst.plugin.viewer.layers import cube_at
+from napari_mst.plugin.viewer.layers import cube_at, name_of_cube
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
 
 logger = logging.getLogger("napari_mst")
@@ -259,8 +259,8 @@ def errors_of(on: Image, reference: Image) -> Reading:
 
 
 def facts_of(layer: Image) -> dict[str, Any]:
-    """Return the name of a cube layer and the area of its pixels, for `region_spectrum`."""
-    facts: dict[str, Any] = {"cube_name": layer.name}
+    """Return the name of the cube of a layer and the area of its pixels, for `region_spectrum`."""
+    facts: dict[str, Any] = {"cube_name": name_of_cube(layer)}
     unit = str(layer.units[-1])
     matrix = image_matrix(layer)
     # An area needs one unit of length for both axes.

@@ -41,7 +41,7 @@ from napari_mst.plugin.spectra.rows import Entry, by_rows, spectra_of
 from napari_mst.plugin.spectra.shown_spectra import ShownSpectra
 from napari_mst.plugin.spectra.viewer_layers import restore
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to, page_name
 from napari_mst.plugin.viewer.picks import Position
 
 NO_LABELS = "Show a layer of labels over a cube: classes, cells, or regions above a threshold."
@@ -305,8 +305,8 @@ class SpectraModel(ShownSpectra):
         for pick in filter(None, picked):
             at: Any = pick.origin
             for page, colour in enumerate(picks.hexes(shades)):
-                name = f"{pick.name}, page {page}"
-                look = {"name": name, "colour": colour, "cube_name": layer.name}
+                name, cube_name = page_name(pick.name, page), page_name(layer.name, page)
+                look = {"name": name, "colour": colour, "cube_name": cube_name}
                 place = (at.row, at.column, at.window)
                 self.layers.files.kept.append(point_spectrum(stack.cubes[page], *place, **look))
         self.end_action()

@@ -36,6 +36,7 @@ from napari_mst.plugin.viewer.layers import (
     PLACE,
     active_cube_layer,
     cube_at,
+    name_of_cube,
     selection_kept,
     shown_cube_layers,
 )
@@ -232,7 +233,9 @@ class ViewerLayers(ViewerHelper):
         if self.position is not None and self.viewer.dims.ndisplay == 2:
             for layer in shown_cube_layers(self.viewer):
                 pixel, cube = pixel_at(layer, self.position), cube_at(layer)
-                spectrum = pixel and point_spectrum(cube, *pixel, window, cube_name=layer.name)
+                spectrum = pixel and point_spectrum(
+                    cube, *pixel, window, cube_name=name_of_cube(layer)
+                )
                 live.append(spectrum and placed(spectrum, cube))
         return tuple(live)
 

@@ -223,6 +223,19 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
     return cube if data is cube.data else replace(cube, data=data)
 
 
+def name_of_cube(layer: Layer) -> str:
+    """Return the name of the cube that *layer* shows: in a stack, with the number of its page."""
+    stack, cube = layer.metadata.get(STACK_KEY), layer.metadata[METADATA_KEY]
+    pages = () if stack is None else stack.cubes
+    page = next((page for page, one in enumerate(pages) if one is cube), None)
+    return layer.name if page is None else page_name(layer.name, page)
+
+
+def page_name(name: str, page: int) -> str:
+    """Return *name* with the number of a *page*, from 0 as the slider counts."""
+    return f"{name}, page {page}"
+
+
 def layer_of_role(viewer: ViewerModel, role: str) -> Any:
     """Find the layer that this plugin has marked with *role* in its metadata; None without one."""
     marked = (layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == role)
