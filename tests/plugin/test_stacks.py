@@ -9,10 +9,13 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.plugin.conftest import make_cube
+from pytestqt.qtbot import QtBot
+from tests.plugin.conftest import Told, make_cube
 from tests.plugin.in_viewer import active_in, cube_in, picks_in, picture_in
 
+from napari_mst.analysis.library import read_spectra
 from napari_mst.base.errors import Cancelled, OutOfMemory, SpectrumError
+from napari_mst.cube.layer import STACK_KEY
 from napari_mst.formats import read_cube
 from napari_mst.models import load_model
 from napari_mst.photo.photo import Rectangle
@@ -167,6 +170,21 @@ def test_picks_show_the_page_that_is_seen_and_all_pages_on_request(viewer: Viewe
     assert len({entry.first.colour for entry in over}) == 3
 
 
+def test_a_table_of_spectra_names_the_page_of_each(viewer: ViewerModel, tmp_path: Path) -> None:
+    model = SpectraModel(viewer)
+    model.attach()
+    model.pin((105, 550, 4, 6))
+    viewer.dims.set_point(0, 110)
+    model.finish()
+    model.choose([0])
+    model.over_pages()
+    model.finish()
+    model.save_spectra(tmp_path / "pages.csv")
+    name = active_in(viewer).name
+    cubes = [spectrum.origin.cube for spectrum in read_spectra(tmp_path / "pages.csv")]
+    assert cubes == [f"{name}, page {page}" for page in (2, 0, 1, 2)]
+
+
 def test_pages_are_saved_with_their_numbers_and_picks(viewer: ViewerModel, tmp_path: Path) -> None:
     picks.pin(viewer, (105, 550, 4, 6))
     assert len(picks_in(viewer).data)
@@ -175,6 +193,16 @@ def test_pages_are_saved_with_their_numbers_and_picks(viewer: ViewerModel, tmp_p
     written = saving.write_layer(str(tmp_path / "leaf.tif"), data, attributes)
     assert [Path(path).name for path in written] == [f"leaf_00{page}.tif" for page in range(3)]
     assert_array_equal([read_cube(path).data for path in written], layer.data)
+
+
+def test_the_names_of_the_first_and_the_last_file_are_told(
+    viewer: ViewerModel, tmp_path: Path, qtbot: QtBot, told: Told
+) -> None:
+    pages = active_in(viewer).metadata[STACK_KEY].cubes
+    save = saving.Save({tmp_path / f"leaf_{n}.img": cube for n, cube in enumerate(pages)}, False)
+    save.ended.connect(save.tell)
+    qtbot.waitUntil(lambda: bool(told()))
+    assert told() == ["The 3 pages were saved as leaf_0.hdr to leaf_2.hdr."]
 
 
 def test_pages_that_do_not_fit_into_memory_are_refused_in_one_sentence(
@@ -192,12 +220,12 @@ def test_a_cancel_ends_the_run_of_all_pages_and_progress_goes_over_them() -> Non
     workspace.reconstruct_pages(request, Reports(shares.append, say=said.append))
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert said[-3:] == [f"Page {page} of 3 of leaf" for page in (1, 2, 3)]
+    assert said[-3:] == [f"{done} of 3 pages of leaf done" for done in range(3)]
     said.clear()
-    progress = Reports(is_cancelled=lambda: "Page 2 of 3 of leaf" in said, say=said.append)
+    progress = Reports(is_cancelled=lambda: "1 of 3 pages of leaf done" in said, say=said.append)
     with pytest.raises(Cancelled):
         workspace.reconstruct_pages(request, progress)
-    assert said[-1] == "Page 2 of 3 of leaf"
+    assert said[-1] == "1 of 3 pages of leaf done"
 
 
 @pytest.mark.parametrize(

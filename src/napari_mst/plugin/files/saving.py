@@ -175,7 +175,7 @@ class Save(QObject):
     def __init__(self, cubes: Mapping[Path, SpectralCube], may_replace: bool) -> None:
         super().__init__()
         self.outcome: Path | NapariMstError | None = None
-        self._number = len(cubes)
+        self._paths = tuple(cubes)
         self.running.add(self)
 
         def run(reports: Reports) -> Path:
@@ -211,8 +211,11 @@ class Save(QObject):
     def tell(self) -> None:
         """Show the user how the save ended."""
         if isinstance(self.outcome, Path):
-            pages = "cube was" if self._number == 1 else f"{self._number} pages were"
-            show_info(f"The {pages} saved as {shown(self.outcome.name)}.")
+            pages, name = "cube was", shown(self.outcome.name)
+            if len(self._paths) > 1:
+                first = self._paths[0].with_suffix(self.outcome.suffix)
+                pages, name = f"{len(self._paths)} pages were", f"{shown(first.name)} to {name}"
+            show_info(f"The {pages} saved as {name}.")
         elif self.outcome is not None:
             report(self.outcome)
 

@@ -262,7 +262,7 @@ def reconstruct_pages(request: Request, reports: Reports) -> Stack:
     numbers: Any = None
     cubes = list[SpectralCube]()
     for index, page in enumerate(pages):
-        reports.say(f"Page {index + 1} of {len(pages)} of {shown(request.source.name, 40)}")
+        reports.say(f"{index} of {len(pages)} pages of {shown(request.source.name, 40)} done")
         part = reports.step(index, len(pages))
         photo = replace(request, source=page).read()
         prepared = reconstructor.prepare(photo)
