@@ -186,3 +186,12 @@ def test_a_figure_without_matplotlib_is_refused(
         monkeypatch.setitem(sys.modules, name, stand_in)
     with pytest.raises(AttentionError, match=r"napari-mst\[figures\]"):
         attention_figure(make_record())
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a"])
+def test_a_record_is_written_under_a_name_of_its_own_formats_only(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(SaveError, match=r"ends with \.npz or \.csv"):
+        write_attention(tmp_path / name, make_record())
+    assert not list(tmp_path.iterdir())

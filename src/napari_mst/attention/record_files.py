@@ -13,7 +13,7 @@ from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBl
 from napari_mst.attention.record_views import AttentionMap
 from napari_mst.base import atomic_save
 from napari_mst.base.arrays import Array, Singles
-from napari_mst.base.errors import AttentionError, OutOfMemory, shown
+from napari_mst.base.errors import AttentionError, OutOfMemory, SaveError, shown
 from napari_mst.cube import Provenance
 from napari_mst.formats.numpy_files import read_arrays
 
@@ -48,7 +48,7 @@ def write_attention(
     Raises
     ------
     SaveError
-        See `atomic_save.saving`; an older file stays intact.
+        If the name ends otherwise; and see `atomic_save.saving`. An older file stays intact.
 
     Notes
     -----
@@ -62,8 +62,14 @@ def write_attention(
     >>> nm.attention.write("attention.npz", nm.attention.Record()).name
     'attention.npz'
     """
-    if Path(path).suffix.lower() == ".csv":
+    suffix = Path(path).suffix.lower()
+    if suffix == ".csv":
         return _write_table(Path(path), record, overwrite=overwrite)
+    if suffix != ".npz":
+        raise SaveError(
+            f"Expected a name that ends with .npz or .csv, got {shown(Path(path).name, 60)!r}. "
+            "Choose one of these; a figure is a .png or .svg."
+        )
     arrays: dict[str, Array] = {}
     for name, block in record.blocks.items():
         arrays[f"{name}/attention"] = block.attention
