@@ -402,11 +402,15 @@ def test_a_lecture_has_three_large_pictures_in_a_row(
     )
     assert {one.title.opts["size"] for one in plot.pictures} == {points}
     assert [one.drawn.title for one in plot.pictures] == list("012345")
+    columns = width / (6 // rows)
+    qtbot.waitUntil(
+        lambda: all(0.9 < one.view.width() / columns < 1 for one in plot.pictures), timeout=5000
+    )
     # Texts use the width of their pictures, and stay within it.
     lines = [line for one in plot.pictures for line in one.title.text.split("<br>")]
     letter = plot.fontMetrics().horizontalAdvance("x" * 100) / 100
     widest = max(map(len, lines)) * letter * int(points[:-2]) / plot.font().pointSizeF()
-    assert 0.6 < widest / (width / (6 // rows)) < 1
+    assert 0.6 < widest / columns < 1
 
 
 def test_a_page_fills_the_screen_and_comes_back(full_dock: AttentionDock) -> None:

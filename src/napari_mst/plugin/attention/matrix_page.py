@@ -38,6 +38,7 @@ LETTER = 0.9
 """Width of a letter over its size in points, a little more than most letters have."""
 FEWEST = 20
 """Letters in the shortest line of a text."""
+MARGIN = 2
 STOPS = 9
 """Number of colours in the scale bar."""
 
@@ -123,7 +124,7 @@ class Pictures(ThemedPlot):
     def __init__(self, name: str, lowest: int, across: int = 2) -> None:
         super().__init__(lowest)
         self.setAccessibleName(name)
-        self.ci.layout.setContentsMargins(2, 2, 2, 4)
+        self.ci.layout.setContentsMargins(MARGIN, MARGIN, MARGIN, 2 * MARGIN)
         self.pictures: list[Picture] = []
         self._lowest, self._across = lowest, across
         self._every: Sequence[Drawing] = ()
@@ -141,7 +142,7 @@ class Pictures(ThemedPlot):
             self._make_room(len(every))
         for picture, drawn in zip(self.pictures, every, strict=True):
             picture.draw(drawn, self._theme.text.as_hex())
-        self._write()
+        self._fit()
 
     def enlarge(self, number: int | None) -> None:
         """Show the picture *number* alone; None shows all."""
@@ -153,10 +154,16 @@ class Pictures(ThemedPlot):
         super().set_theme(theme)
         self.draw(self._every)
 
-    def _write(self) -> None:
-        """Write titles and texts in lines as long as the pictures' columns are wide."""
+    def _fit(self) -> None:
+        """Make all columns equally wide, and write titles and texts in lines of this width."""
         columns, points = self._grid(len(self.pictures))
-        letters = max(int(self.width() / columns / points / LETTER), FEWEST)
+        layout = self.ci.layout
+        # There are always three columns, some of them empty.
+        width = (self.width() - 2 * MARGIN - 2 * layout.horizontalSpacing()) / columns
+        for column in range(3):
+            # Stretched columns would depend on the titles, and on the columns before.
+            layout.setColumnFixedWidth(column, max(width, 1) if column < columns else 0)
+        letters = max(int(width / points / LETTER), FEWEST)
         for picture in self.pictures:
             picture.write(self._theme.text.as_hex(), letters)
 
@@ -171,10 +178,6 @@ class Pictures(ThemedPlot):
         columns, points = self._grid(count)
         self.setMinimumHeight(self._lowest * math.ceil(count / columns))
         look = {"enableMouse": False, "enableMenu": False, "invertY": True, "lockAspect": True}
-        for column in range(3):
-            # Columns are equally wide whatever the length of their titles.
-            self.ci.layout.setColumnStretchFactor(column, int(column < columns))
-            self.ci.layout.setColumnPreferredWidth(column, 1)
         for number in range(count):
             row, column = divmod(number, columns)
             title = self.addLabel("", 2 * row, column, size=f"{points}pt", justify="left")
@@ -184,15 +187,15 @@ class Pictures(ThemedPlot):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Qt calls this when the page is resized."""
         super().resizeEvent(event)
-        # pyqtgraph calls this before `__init__` is done.
-        if not hasattr(self, "_is_wide"):
+        # pyqtgraph calls this before `__init__` is done, and after it has dropped its contents.
+        if not hasattr(self, "_is_wide") or self.centralWidget is None:
             return
         if self._is_wide != (self.width() > WIDE):
             self._is_wide = not self._is_wide
             self._make_room(len(self.pictures))
             self.draw(self._every)
         else:
-            self._write()
+            self._fit()
 
     def leaveEvent(self, event: object) -> None:
         """Qt calls this when the mouse leaves the pictures."""

@@ -142,7 +142,9 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
             self.quit()
             return "", None
         except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
-            return "on_failed", sentence_of(error)
+            # Python lets no engine start while the program ends, and nobody is left to read this.
+            is_heard = threading.main_thread().is_alive() and not self._cancelled.is_set()
+            return ("on_failed", sentence_of(error)) if is_heard else ("", None)
 
 
 class Inquirer(QObject):
