@@ -1,5 +1,6 @@
 """The manifest, and cubes in and out through napari."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import Told, make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
-from napari_mst.base.errors import SaveError
+from napari_mst.base.errors import NapariMstError, SaveError
 from napari_mst.formats import FORMATS, Format, write_cube
 from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.raw_header import RAW_SUFFIXES
@@ -27,6 +28,10 @@ from napari_mst.plugin.viewer.layers import cube_layer
 
 LEFT_TO_NAPARI = {".npy"}
 OF_A_SHORTER_SUFFIX, OF_FOLDERS = {".imagej.tif"}, {".zarr"}
+WRITTEN = {suffix for form in FORMATS for suffix in form.suffixes} - LEFT_TO_NAPARI - OF_FOLDERS
+SUFFIXES = sorted(
+    WRITTEN.union(RAW_SUFFIXES, HEIF_SUFFIXES, *(form.more_suffixes for form in FORMATS)) - {""}
+)
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +101,34 @@ def test_the_reader_leaves_to_napari_what_is_no_cube_file(tmp_path: Path, manife
     radiance = tmp_path / "light.hdr"
     radiance.write_bytes(b"#?RADIANCE\n")
     assert cube_reader(str(radiance)) is open_as_napari
+    # napari has no reader for this one.
     (tmp_path / "cube.bil").write_bytes(b"no header")
-    assert cube_reader(str(tmp_path / "cube.bil")) is None
+    assert cube_reader(str(tmp_path / "cube.bil")) is open_layers
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "garbage": lambda _: bytes(range(255, 0, -1)) * 9,
+    "cut": lambda whole: whole[:100],
+}
+
+
+# imageio does not close the files that it cannot read.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_bad_file_ends_in_a_sentence_of_ours(
+    suffix: str, damage: str, tmp_path: Path, manifests: None
+) -> None:
+    path = tmp_path / f"bad{suffix}"
+    if suffix in WRITTEN:
+        write_cube(path, make_cube(3, 4))
+    else:
+        path.write_bytes(b"II*\0 and no more")
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    with pytest.raises(NapariMstError, match="bad"):
+        ViewerModel().open(str(path), plugin=PLUGIN)
 
 
 def test_readers_of_other_plugins_and_what_a_person_has_chosen_stay(manifests: None) -> None:

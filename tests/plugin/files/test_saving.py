@@ -242,6 +242,21 @@ def test_naparis_own_reader_and_writer_are_watched_once(viewer: ViewerModel, com
     assert PluginManager.instance().commands.get(command) is watched
 
 
+@pytest.mark.parametrize("name", ["field.hdr", "field.tif"])
+def test_an_error_about_a_damaged_cube_is_told_once_and_no_other_reader_is_tried(
+    viewer: ViewerModel, tmp_path: Path, told: Told, name: str
+) -> None:
+    path = write_cube(tmp_path / name, make_cube())
+    whole = path.with_suffix(".img") if path.suffix == ".hdr" else path
+    whole.write_bytes(whole.read_bytes()[:2000])
+    before = list(viewer.layers)
+    assert viewer.open(str(path), plugin="napari-mst") == []
+    (sentence,) = told()
+    assert "field." in sentence
+    assert list(viewer.layers) == before
+    assert not boxes()
+
+
 def test_our_reader_is_offered_where_naparis_own_fails_on_a_file_of_ours(
     viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ many programs write are left to napari's own reader, and `recognising` finds our
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -21,16 +22,24 @@ from npe2 import PluginManager, read
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog
 
-from napari_mst.base.errors import ChoiceNeeded, ColourPhoto, CubeFileError, NapariMstError, shown
+from napari_mst.base.errors import (
+    ChoiceNeeded,
+    ColourPhoto,
+    CubeFileError,
+    NapariMstError,
+    PhotoError,
+    shown,
+)
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.layer import LayerTuple
 from napari_mst.formats import find_format, is_own_cube, read_cube
 from napari_mst.formats.numpy_files import is_npy, mapped_array
 from napari_mst.formats.zarr.reading import clip_image
 from napari_mst.photo.files import is_heif_file, open_image
+from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.photo_pages import shown_pages
-from napari_mst.photo.raw_header import is_raw_file
+from napari_mst.photo.raw_header import RAW_SUFFIXES, is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.jobs.task import Task
 from napari_mst.plugin.jobs.worker import start
@@ -52,9 +61,12 @@ NO_LAYERS: list[Any] = [(None,)]
 """Tells napari that there is nothing to add, which is not an error."""
 FEWEST_BANDS = 4
 """A stack of fewer planes is more likely a planar photo."""
+PHOTO_SUFFIXES = (*RAW_SUFFIXES, *HEIF_SUFFIXES)
 SHARED_SUFFIXES = (".tif", ".tiff", ".npz", ".zarr")
 NAPARI = "napari"
 """The name of the plugin that holds napari's own reader."""
+is_delegated = ContextVar("is_delegated", default=False)
+"""True while napari's own reader works for ours, which reads the files if it fails."""
 PICKS = "picks"
 """The metadata field of a saved cube that holds the picks on it."""
 
@@ -93,30 +105,46 @@ def is_shared(path: Path) -> bool:
     return path.suffix.lower() in SHARED_SUFFIXES
 
 
-def cube_reader(path: Paths) -> Callable[[Paths], list[Any]] | None:
+def cube_reader(path: Paths) -> Callable[[Paths], list[Any]]:
     """Return our reader for the files at *path*, or napari's for files that are not ours.
 
-    None if napari does not read them either.
+    Ours also reads the files that napari cannot read, to say what is wrong with them.
     """
     files = listed(path)
     if all(is_ours(file) and not is_shared(file) for file in files):
         return open_layers
     readers = PluginManager.instance().iter_compatible_readers(str(files[0]))
-    return open_as_napari if any(reader.plugin_name == NAPARI for reader in readers) else None
+    has_napari = any(reader.plugin_name == NAPARI for reader in readers)
+    return open_as_napari if has_napari else open_layers
 
 
 def open_layers(path: Paths) -> list[LayerTuple]:
-    """See `read_layers`; napari calls this."""
-    return read_layers(listed(path)) or NO_LAYERS
+    """See `read_layers`; napari calls this. With a window, the user is told of an error."""
+    try:
+        return read_layers(listed(path)) or NO_LAYERS
+    except NapariMstError as error:
+        if questions.window() is None:
+            raise
+        # napari would ask for another reader, which ends in an error of some library.
+        report(error)
+        return NO_LAYERS
 
 
 def open_as_napari(path: Paths) -> list[Any]:
     """Read the files at *path* with napari's own reader.
 
-    For a cube of ours the workspace opens, which makes its layer what the file says.
+    For a cube of ours the workspace opens, which makes its layer what the file says. Where napari's
+    reader fails, ours reads the files.
     """
     files = listed(path)
-    layers = read([str(file) for file in files], stack=isinstance(path, list), plugin_name=NAPARI)
+    token = is_delegated.set(True)
+    try:
+        is_list = isinstance(path, list)
+        layers = read([str(file) for file in files], stack=is_list, plugin_name=NAPARI)
+    except Exception:  # noqa: BLE001 (libraries meet damage with every kind of exception)
+        return open_layers(path)
+    finally:
+        is_delegated.reset(token)
     if any(is_own_cube(file) or is_clip(file) for file in files):
         open_workspace_soon(current_viewer())
     return layers
@@ -137,7 +165,9 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
     layers: list[LayerTuple] = []
     cubes: dict[str, SpectralCube] = {}
     for path in paths:
-        if find_format(path) is None and is_photo(path):
+        # A damaged photo has only its suffix to tell that it is one.
+        is_named_photo = path.suffix.lower() in PHOTO_SUFFIXES
+        if find_format(path) is None and (is_named_photo or is_photo(path)):
             layers.append(layer_of_file(path))
             continue
         try:
@@ -190,7 +220,10 @@ def layer_of_file(path: Path) -> LayerTuple:
     """
     if is_raw_file(path):
         return raw_layer(Photo.read(path), path.stem)
-    pixels = shown_pages(path)
+    try:
+        pixels = shown_pages(path)
+    except PhotoError as error:
+        raise PhotoError(f"{shown(path.name, 60)}: {error}") from error
     is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
     return pixels, {"name": path.stem, "rgb": is_coloured}, "image"
 

@@ -42,6 +42,7 @@ from napari_mst.plugin.files.opening import (
     NO_LAYERS,
     Paths,
     add_layers,
+    is_delegated,
     is_ours,
     is_shared,
     listed,
@@ -374,7 +375,7 @@ def _read_or_offer(read: LayerReader, path: Paths, **options: Any) -> list[Any]:
         return read(path, **options)
     except Exception:
         files, viewer = listed(path), current_viewer()
-        if viewer is None or not all(map(is_ours, files)):
+        if is_delegated.get() or viewer is None or not all(map(is_ours, files)):
             raise
         text = f"napari's own reader cannot open {shown(files[0].name)}. napari-mst can."
         if questions.offer(text, "Open it", partial(open_paths, viewer, files)) is None:
