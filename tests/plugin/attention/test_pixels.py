@@ -108,6 +108,10 @@ def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
     numbers.steps.setCurrentIndex(at)
     model, shares = numbers.table.model(), steps[at]
     assert model.data(model.index(2, 3)) == f"{shares.values[2, 3]:.5g}"
+    # Another head answers for the same pixel, and nothing of the first one stays.
+    recorded.model.choose("stages.0.encoder.1", 0)
+    assert recorded.pixel.text.text() == ""
+    qtbot.waitUntil(lambda: "head 0 of 2" in recorded.pixel.text.text(), timeout=120_000)
     assert shares.rows is not None
     row, column = shares.rows[2]
     assert model.headerData(2, Qt.Orientation.Vertical) == f"{row}, {column}"

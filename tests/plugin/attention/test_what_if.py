@@ -195,6 +195,7 @@ def test_the_page_follows_the_slider_and_the_photos_that_lend_their_matrices(
     # A photo that comes or goes leaves the choice as it is.
     viewer.add_image(lent, rgb=True, name="dune")
     assert page.weights.currentText() == "those of sunset"
+    assert not page.temperature.isEnabled()
     page.weights.setCurrentIndex(1)
     viewer.layers.remove("dune")
     assert (page.state.other, page.state.weights) == (None, "all equal")

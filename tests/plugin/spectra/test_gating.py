@@ -71,6 +71,8 @@ def test_a_pick_and_a_region_are_seen_in_the_scatter_in_their_colours(model: Spe
     picture = painted(found, [pick], "#ffffff")
     at = np.unravel_index(pick.density.argmax(), pick.density.shape)
     assert "#{:02x}{:02x}{:02x}".format(*picture[at][:3]) == pick.colour
+    # One cell in the grey of all the others would not be seen.
+    assert (picture[..., :3] == picture[at][:3]).all(axis=-1).sum() >= 9
     # So has the pixel under the mouse.
     model.point_at((550, 10, 20))
     x, _ = model.gating.pointed or (0, 0)

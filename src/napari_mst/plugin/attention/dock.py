@@ -120,7 +120,7 @@ class AttentionDock(Dock):
         self.probe = PixelProbe(self.viewer, self.workspace, self.model, self.form)
         self.rows = RowsWidget(self.form, PHOTO_ROW, *MODEL_ROWS)
         self.runs = QComboBox(toolTip=RUNS_HINT)
-        self.record_button = _button("Record", RECORD_HINT, self.start, recording_order, self.form)
+        self.record_button = _button("Record", RECORD_HINT, self.record)
         self.file_button = QPushButton("File", toolTip=FILE_HINT)
         files = QMenu(self.file_button, toolTipsVisible=True)
         files.addAction("Open ...", calling(self._ask_to_open)).setToolTip(OPEN_HINT)
@@ -183,6 +183,8 @@ class AttentionDock(Dock):
     def _wire(self) -> None:
         self.runs.currentIndexChanged.connect(self._choose_run)
         self.maps.chosen.connect(self._make_map)
+        # A refusal on one page says nothing about another.
+        self.tabs.currentChanged.connect(calling(self._show_state))
         self.layers.textActivated.connect(calling(self.add_features))
         self.schematic.chosen.connect(self.model.choose)
         self.matrices.plot.clicked.connect(self.model.click)
@@ -200,6 +202,7 @@ class AttentionDock(Dock):
         layers = self.viewer.layers.events
         return [
             (self.model.head_changed, self._draw_head),
+            (self.model.head_changed, self.probe.follow_head),
             (self.model.channels_changed, self._draw_channels),
             (layers.inserted, self._show_photos),
             (layers.removed, self._show_photos),
@@ -239,6 +242,13 @@ class AttentionDock(Dock):
         except NapariMstError as error:
             self._say(plain(error))
             return False
+
+    def record(self) -> bool:
+        """Start a recording of the chosen photo, and fold its form; False if nothing started."""
+        is_started = self.start(recording_order, self.form)
+        if is_started:
+            self.form_fold.button.setChecked(False)
+        return is_started
 
     def add_features(self) -> bool:
         """Add the maps of the chosen part of the network; False if nothing started."""

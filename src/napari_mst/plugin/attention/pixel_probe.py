@@ -174,6 +174,14 @@ class PixelProbe(ViewerHelper):
         except NapariMstError as error:
             self.changed.emit(PixelView(plain(error)))
 
+    def follow_head(self) -> None:
+        """Ask again about the clicked pixel, for the block and the head that are chosen now."""
+        if self.kind != NETWORK:
+            return
+        self.changed.emit(PixelView())
+        if self.is_on and self._position is not None:
+            self.click(self._position)
+
     def on_state(self, state: JobState) -> None:
         """Start the waiting job, once no other job runs."""
         if state.is_idle and self._pending is not None:

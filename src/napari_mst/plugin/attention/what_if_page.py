@@ -105,6 +105,8 @@ class WhatIfPage(QWidget):
         is_kind = isinstance(chosen, str)
         temperature = 2.0 ** (self.temperature.value() / STEP)
         self.number.setText(f"{temperature:.2f}")
+        # Weights that do not come from scores have no temperature.
+        self.temperature.setEnabled(is_kind and chosen != "all equal")
         self.state.choose(
             temperature=temperature,
             weights=chosen if is_kind else "kept",

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QPushButton
 
 from napari_mst.analysis.transects import Transect
 from napari_mst.base.arrays import Singles
-from napari_mst.base.errors import SpectrumError, plain
+from napari_mst.base.errors import SpectrumError, plain, shown
 from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.model_dock import ModelDock
@@ -137,6 +137,7 @@ class ProfileDock(ModelDock):
         with self.model.reported():
             if Path(path).suffix.lower() in SUFFIXES:
                 self.chart.save(Path(path))
+                self.model.say(f"The profile was saved as {shown(Path(path).name, 60)}.")
             else:
                 self.profile.save(path)
 

@@ -12,9 +12,11 @@ from napari.utils.theme import Theme
 from qtpy.QtCore import QRectF, Qt, Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton
+from scipy.ndimage import maximum_filter
 
 from napari_mst.analysis.scatter import CELLS, Scatter
 from napari_mst.base.arrays import Codes
+from napari_mst.base.errors import shown
 from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.gating import Highlight
 from napari_mst.plugin.spectra.model_dock import ModelDock
@@ -36,6 +38,8 @@ SCATTER_HINT = (
     "Draw around pixels in the scatter: they become a label on the image, and its mean a curve "
     "below. Picks and regions are seen here in their colours. The wheel zooms."
 )
+FEW_CELLS, SPOT = 9, 5
+"""Up to so many cells of a highlight become squares with a side of so many cells."""
 LEFT_OUT = 0.0005
 """Share of pixels beyond the axes above which a note says so."""
 AXIS = "The value along this axis: a band, an index, a component (PC 1), or a formula."
@@ -149,15 +153,23 @@ def _rect(found: Scatter) -> QRectF:
 def painted(found: Scatter, highlights: Sequence[Highlight], ink: str) -> Codes:
     """Return the picture (N, N, 4) of a scatter: opaque where many pixels are, on a log scale.
 
-    All pixels have the colour *ink*; the *highlights* over them have their own colours.
+    All pixels have the colour *ink*; the *highlights* over them have their own colours, and are
+    enlarged where they have only some cells, as a pick has.
     """
     picture = np.zeros((CELLS, CELLS, 4), np.uint8)
-    for colour, density in [Highlight(ink, found.whole_density), *highlights]:
+    for colour, density in [Highlight(ink, found.whole_density), *map(_enlarged, highlights)]:
         seen = density > 0
         opacity = np.log1p(density[seen]) / np.log1p(max(int(density.max()), 2))
         picture[seen, :3] = QColor(colour).getRgb()[:3]
         picture[seen, 3] = np.round(255 * (FAINTEST + (1 - FAINTEST) * opacity))
     return picture
+
+
+def _enlarged(highlight: Highlight) -> Highlight:
+    """Return a highlight whose cells are large enough to be seen, if there are only some."""
+    if np.count_nonzero(highlight.density) > FEW_CELLS:
+        return highlight
+    return highlight._replace(density=maximum_filter(highlight.density, SPOT))
 
 
 class ScatterDock(ModelDock):
@@ -204,6 +216,7 @@ class ScatterDock(ModelDock):
         if path:
             with self.model.reported():
                 self.scatter.save(Path(path))
+                self.model.say(f"The scatter was saved as {shown(Path(path).name, 60)}.")
 
     # ------------------------------------------------------------ drawing
 
