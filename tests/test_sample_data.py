@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from napari_mst import Chart, Photo, calibrate, read_cube, read_spectra
 from napari_mst.analysis.library import colour_checker
+from napari_mst.base.errors import PhotoError
 from napari_mst.calibration.white_patch import GreyPatch, acquisition_from_patch
 from napari_mst.photo.cameras import OF_SENSOR
 
@@ -54,3 +55,7 @@ def test_the_raw_photo_shows_the_chart_under_its_light() -> None:
     one, two, three, four = ((float(row), float(column)) for row, column in given)
     after = [patch.after for patch in calibrate(photo, Chart((one, two, three, four))).patches]
     assert np.mean(after) < 0.1
+    low, high = ([share * side for side in photo.shape] for share in (0.2, 0.8))
+    undragged = Chart(((low[0], low[1]), (low[0], high[1]), (high[0], high[1]), (high[0], low[1])))
+    with pytest.raises(PhotoError, match="between the corners, got colours 30% off"):
+        calibrate(photo, undragged)

@@ -351,7 +351,7 @@ def small(photo: Photo) -> Photo:
     ("change", "message"),
     [
         (white, "100% of the pixels clipped where its patch 'dark skin' should be"),
-        (noise, "between the corners, got colours .* off"),
+        (noise, "between the corners, got patches in another order of light and dark"),
         (small, "Expected the chart within 50 rows x 100 columns"),
     ],
 )
@@ -360,6 +360,27 @@ def test_what_is_no_chart_is_refused_in_one_sentence(change: Any, message: str) 
     with pytest.raises(PhotoError, match=message) as error:
         calibrate(photo, CHART)
     assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("top", "left", "bottom", "right"), [(31, 19, 68, 63), (12, 27, 39, 69), (32, 20, 68, 80)]
+)
+def test_frame_that_lies_beside_the_patches_is_refused(
+    top: float, left: float, bottom: float, right: float
+) -> None:
+    """Fits of the first two have a white below 0."""
+    beside = Chart(((top, left), (top, right), (bottom, right), (bottom, left)))
+    with pytest.raises(PhotoError, match="patches in another order of light and dark"):
+        calibrate(linear_photo("Nikon_D5100", "D65"), beside)
+
+
+def test_chart_whose_greys_are_all_covered_still_calibrates() -> None:
+    photo = linear_photo("Nikon_D5100", "D65")
+    pixels = np.moveaxis(photo.pixels, 0, -1).copy()
+    pixels[50:] = pixels[0, 0]
+    calibration = calibrate(Photo.from_array(pixels, encoding="linear"), CHART)
+    assert calibration.contradicting == tuple(KINDS["classic"].greys)
+    assert calibration.means.left_out < 0.01
 
 
 def test_impossible_corners_and_damaged_records_are_refused() -> None:
