@@ -387,6 +387,33 @@ def test_equal_weights_have_one_colour_in_every_matrix(full_dock: AttentionDock)
     assert np.abs(beside_equal(np.full((5, 5), 0.2))).max() < 1e-6
 
 
+@pytest.mark.parametrize("is_matrix", [False, True])
+def test_a_click_enlarges_a_picture_and_chooses_a_cell_of_a_matrix(
+    qtbot: QtBot, is_matrix: bool
+) -> None:
+    plot = Pictures("two", 100)
+    qtbot.addWidget(plot)
+    look: dict[str, Any] = {"limits": (-1.0, 1.0), "is_matrix": is_matrix}
+    plot.draw([Drawing(f"{number}", np.zeros((6, 6)), **look) for number in range(2)])
+    plot.resize(440, 300)
+    plot.show()
+    qtbot.waitUntil(lambda: plot.pictures[1].view.width() > 100)
+    cells: list[tuple[int, int]] = []
+    plot.clicked.connect(lambda *cell: cells.append(cell))
+
+    def click() -> None:
+        (*_, picture) = plot.pictures
+        centre = picture.view.sceneBoundingRect().center().toPoint()
+        qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+
+    click()
+    assert [one.drawn.title for one in plot.pictures] == (["0", "1"] if is_matrix else ["1"])
+    assert bool(cells) == is_matrix
+    if not is_matrix:
+        click()
+        assert len(plot.pictures) == 2
+
+
 @pytest.mark.parametrize(("width", "rows", "points"), [(440, 3, "8pt"), (1366, 2, "12pt")])
 def test_a_lecture_has_three_large_pictures_in_a_row(
     qtbot: QtBot, width: int, rows: int, points: str

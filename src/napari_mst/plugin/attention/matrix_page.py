@@ -31,7 +31,7 @@ SIGNED = "CET-D1A"
 """Blue, white, red."""
 ON_DARK, ON_WHITE = "#3df0ff", "#00b7c7"
 """Frame of a cell on colours that start at black, and on colours around white."""
-ENLARGE = "A double click shows it alone, another one all again."
+ENLARGE = "A {} shows it alone, another one all again."
 WIDE = 900
 """Page width in pixels above which pictures stand in threes below larger titles, for a lecture."""
 LETTER = 0.9
@@ -60,7 +60,8 @@ class Picture:
         """Draw a picture, with its border in *colour*."""
         self.drawn = drawn
         for part in (self.title, self.view):
-            part.setToolTip("<br>".join(filter(None, [drawn.tip, ENLARGE])))
+            how = ENLARGE.format("double click" if drawn.is_matrix else "click")
+            part.setToolTip("<br>".join(filter(None, [drawn.tip, how])))
         # A picture of equal weights, which is white, would vanish on a light theme.
         self.image.setBorder(colour)
         is_signed = drawn.limits[0] < 0
@@ -112,7 +113,8 @@ def scale_bar() -> QWidget:
 class Pictures(ThemedPlot):
     """Pictures in rows of *across*, of three on a wide page; each at least *lowest* pixels high.
 
-    A double click enlarges a picture to the whole page; a second one shows all pictures again.
+    A click, or a double click on a matrix, enlarges a picture to the whole page; a second one shows
+    all pictures again.
 
     `clicked` and `hovered` carry the row and column of a matrix cell. `hovered` carries None when
     the mouse leaves the matrix.
@@ -210,18 +212,18 @@ class Pictures(ThemedPlot):
         self.hovered.emit(self._cell_at(position))
 
     def _on_click(self, event: MouseClickEvent) -> None:
-        if event.double():
-            # The first of the two clicks has chosen a cell already.
-            here = [
-                number
-                for number, picture in enumerate(self.pictures)
-                if picture.view.sceneBoundingRect().contains(event.scenePos())
-            ]
-            self.enlarge(here[0] if here and self._alone is None else None)
+        if event.button() != Qt.MouseButton.LeftButton:
             return
-        cell = self._cell_at(event.scenePos())
-        if cell is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.clicked.emit(*cell)
+        for number, picture in enumerate(self.pictures):
+            if not picture.view.sceneBoundingRect().contains(event.scenePos()):
+                continue
+            # A single click chooses a cell of a matrix.
+            if event.double() == picture.drawn.is_matrix:
+                self.enlarge(number if self._alone is None else None)
+                return
+            cell = picture.cell_at(event.scenePos())
+            if cell is not None and not event.double():
+                self.clicked.emit(*cell)
 
 
 # ------------------------------------------------------------------------------ the page

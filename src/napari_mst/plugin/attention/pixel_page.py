@@ -189,8 +189,8 @@ class PixelPage(QWidget):
             self.plot_page,
             self.numbers,
         )
-        for part in (self.plot_page, self.numbers):
-            layout.setStretchFactor(part, 1)
+        for part, share in {self.plot_page: 3, self.numbers: 2}.items():
+            layout.setStretchFactor(part, share)
         # Takes the room of both while there is nothing to show.
         layout.addStretch(0)
         # Without a run, there is only the photo to examine.
@@ -223,8 +223,9 @@ class PixelPage(QWidget):
         self.text.setVisible(bool(view.text))
         self.numbers.setVisible(view.steps is not None)
         self.plot_page.setVisible(bool(view.pictures))
-        # The six pictures are described where there are some.
-        self.about.setVisible(self.kind != SIX or bool(view.pictures))
+        # Six pictures are described where they are; numbers need the room of the instructions.
+        is_told = view.steps is None if self.kind != SIX else bool(view.pictures)
+        self.about.setVisible(is_told)
         self.plot.draw(view.pictures)
         if view.steps is not None:
             self.numbers.show_steps(view.steps)

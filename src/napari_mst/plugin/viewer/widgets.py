@@ -87,6 +87,8 @@ def set_lowest(widget: QWidget, height: int) -> None:
 
 LOWEST = 120
 """Pixels; a page that is lower scrolls."""
+WIDEST_BAR = 24
+"""Pixels; a scroll bar is narrower."""
 
 
 class ScrolledPage(QScrollArea):
@@ -148,14 +150,16 @@ class Paragraph(QLabel):
     def setText(self, text: str) -> None:
         """Show *text* in full."""
         super().setText(text)
-        # Qt never answers less than the least height, here that of the text before. In a resize
-        # that is welcome: a bar that comes and goes could have the text grow and shrink for ever.
+        # Qt never answers less than the least height, here that of the text before.
         self.setMinimumHeight(0)
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the text whole at another width."""
         super().resizeEvent(event)
+        # A scroll bar that comes and goes could have the text grow and shrink for ever.
+        if abs(event.size().width() - event.oldSize().width()) > WIDEST_BAR:
+            self.setMinimumHeight(0)
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:
