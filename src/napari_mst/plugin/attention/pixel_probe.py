@@ -103,7 +103,7 @@ class PixelProbe(ViewerHelper):
         self._workspace = workspace
         self._model = model
         self._form = form
-        self._mouse = CanvasMouse(viewer, on_click=self.click)
+        self._mouse = CanvasMouse(viewer, on_click=self.click, is_alone=True)
         self._pending: Request | None = None
         self._patches: tuple[LayerPhoto, PhotoPatches] | None = None
         self._pixel: Pixel | None = None

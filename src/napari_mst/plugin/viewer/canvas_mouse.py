@@ -26,7 +26,8 @@ def _ignore(_: Position) -> None:
 class CanvasMouse(ViewerHelper):
     """Calls its functions while it is connected to its viewer.
 
-    *on_move* and *on_click* are given the world position.
+    *on_move* and *on_click* are given the world position. While one is connected that *is_alone*,
+    no other hears of clicks.
     """
 
     def __init__(
@@ -34,8 +35,11 @@ class CanvasMouse(ViewerHelper):
         viewer: ViewerModel,
         on_move: Callable[[Position], None] = _ignore,
         on_click: Callable[[Position], object] = _ignore,
+        *,
+        is_alone: bool = False,
     ) -> None:
         super().__init__(viewer)
+        self._is_alone = is_alone
         self._on_move = on_move
         self._on_click = on_click
 
@@ -60,7 +64,10 @@ class CanvasMouse(ViewerHelper):
     def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
         # A click counts where the button was pressed: the mouse may still move by `CLICK_RADIUS`.
         position = event.position
-        if (yield from _is_clicked(viewer, event)):
+        is_clicked = yield from _is_clicked(viewer, event)
+        listeners = [getattr(act, "__self__", None) for act in viewer.mouse_drag_callbacks]
+        is_another = any(isinstance(each, CanvasMouse) and each._is_alone for each in listeners)
+        if is_clicked and (self._is_alone or not is_another):
             self._on_click(position)
 
 
