@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pytest
@@ -83,7 +84,8 @@ def test_each_writer_of_the_manifest_writes_the_format_of_its_suffixes(
         python_name = commands[writer.command].python_name
         assert python_name is not None
         write = import_python_name(python_name)
-        (saved,) = write(str(tmp_path / "cube"), data, arguments)
+        folder = Path(mkdtemp(dir=tmp_path))
+        (saved,) = write(str(folder / "cube"), data, arguments)
         assert saved.endswith(writer.filename_extensions[0])
 
 

@@ -1,6 +1,7 @@
 """A cube is saved whole, on another thread; where napari saves less, the user is told."""
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 from napari.components import ViewerModel
+from napari.layers import Image, Layer
 from npe2 import PluginManager
 from numpy.testing import assert_array_equal
 from pytestqt.qtbot import QtBot
@@ -24,15 +27,19 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 from tests.plugin.conftest import WAVELENGTHS, Told, make_cube
-from tests.plugin.in_viewer import cube_in
+from tests.plugin.in_viewer import add_cube, cube_in
 
+from napari_mst.analysis.maps import MAPS
+from napari_mst.analysis.regions import point_spectrum
 from napari_mst.base.errors import Cancelled, SaveError
-from napari_mst.base.progress import Progress
+from napari_mst.base.progress import NO_PROGRESS, Progress
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files import opening, recognising, saving
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import Save, ask_to_save, write_layer
+from napari_mst.plugin.spectra.map_maker import CubeLayer, make_map
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.placement import Placement
 
 Choose = Callable[[Path], None]
 
@@ -225,6 +232,93 @@ def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_is_offere
     qtbot.waitUntil(lambda: not Save.running and not boxes())
 
 
+PLACE = {"crs": "EPSG:32632", "transform": rasterio.Affine(30, 0, 5e5, 0, -30, 4e6)}
+
+
+@pytest.fixture
+def field(viewer: ViewerModel, tmp_path: Path) -> Image:
+    """A cube with a place on earth."""
+    path, numbers = tmp_path / "field.tif", make_cube(6, 8).data[:5]
+    options = {"driver": "GTiff", "count": 5, "height": 6, "width": 8, "dtype": "float32"}
+    with rasterio.open(path, "w", **options, **PLACE) as judge:
+        judge.write(numbers)
+    cube = read_cube(path, wavelengths=[450, 550, 650, 750, 850])
+    return add_cube(viewer, cube, "field")
+
+
+def select_map(viewer: ViewerModel, field: Image, title: str) -> None:
+    """Add the map *title* of the cube *field*, and select its layer."""
+    kind, cube = MAPS[title], cube_in(field)
+    asked = {"classes": {"spectra": [point_spectrum(cube, 1, 2, name="leaf")]}}
+    on = CubeLayer("field", Placement.of(field), weakref.ref(field))
+    (made,), _ = make_map(kind, cube, asked.get(title, {"expression": "NDVI"}), on, NO_PROGRESS)
+    viewer.layers.selection = {viewer.add_layer(Layer.create(*made))}
+
+
+def on_earth(path: Path) -> dict[str, Any]:
+    """The place of a file, as GDAL reads it."""
+    with rasterio.open(path) as judge:
+        return {"crs": judge.crs.to_string(), "transform": judge.transform}
+
+
+@pytest.mark.parametrize(("title", "name"), [("formula", "NDVI"), ("classes", "Classes")])
+@pytest.mark.parametrize("suffix", [".hdr", ".tif"])
+def test_a_map_is_saved_with_the_place_of_its_cube_from_naparis_dialog(
+    viewer: ViewerModel, field: Image, tmp_path: Path, title: str, name: str, suffix: str
+) -> None:
+    select_map(viewer, field, title)
+    layer = viewer.layers.selection.active
+    path = tmp_path / f"map{suffix}"
+    (writer,) = (
+        each
+        for each in PluginManager.instance().iter_compatible_writers([layer._type_string])
+        if each.command.startswith("napari-mst.") and suffix in each.filename_extensions
+    )
+    # As napari does for the type of file that is chosen in its dialog.
+    viewer.layers.save(str(path), selected=True, _writer=writer)
+    assert on_earth(tmp_path / path.name.replace(".hdr", ".img")) == PLACE
+    cube = read_cube(path)
+    assert_array_equal(cube.data[0], layer.data)
+    assert name.lower() in str(cube.metadata["band names"]).lower()
+    assert not boxes()
+
+
+@pytest.mark.parametrize("title", ["formula", "classes", None])
+def test_coordinates_that_naparis_writer_has_lost_are_told_and_saved_on_request(
+    viewer: ViewerModel,
+    field: Image,
+    tmp_path: Path,
+    qtbot: QtBot,
+    title: str | None,
+    told: Told,
+    choose: Choose,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    viewer.layers.selection = {field}
+    if title is not None:
+        select_map(viewer, field, title)
+    path = tmp_path / "saved.tif"
+    viewer.layers.save(str(path), selected=True)
+    (box,) = boxes()
+    assert "without its coordinates" in box.text()
+    monkeypatch.setattr(QMessageBox, "question", lambda *_, **__: QMessageBox.StandardButton.Yes)
+    choose(path)
+    press(box, "Save cube ..." if title is None else "Save map ...", qtbot)
+    qtbot.waitUntil(lambda: "saved as saved.tif" in "".join(told()) and not Save.running)
+    assert on_earth(path) == PLACE
+
+
+def test_the_menu_saves_the_map_that_is_selected(
+    viewer: ViewerModel, field: Image, tmp_path: Path, qtbot: QtBot, choose: Choose, told: Told
+) -> None:
+    select_map(viewer, field, "formula")
+    choose(tmp_path / "ndvi.hdr")
+    PluginManager.instance().commands.execute("napari-mst.save")
+    qtbot.waitUntil(lambda: bool(told()) and not Save.running)
+    assert told() == ["The map was saved as ndvi.hdr."]
+    assert read_cube(tmp_path / "ndvi.hdr").shape == (1, 6, 8)
+
+
 def test_naparis_writer_saves_other_layers_as_without_us(
     viewer: ViewerModel, tmp_path: Path
 ) -> None:
@@ -235,7 +329,7 @@ def test_naparis_writer_saves_other_layers_as_without_us(
     assert not boxes()
 
 
-@pytest.mark.parametrize("command", [recognising.READER, recognising.WRITER])
+@pytest.mark.parametrize("command", [recognising.READER, *recognising.WRITERS])
 def test_naparis_own_reader_and_writer_are_watched_once(viewer: ViewerModel, command: str) -> None:
     watched = PluginManager.instance().commands.get(command)
     recognising.watch_napari()

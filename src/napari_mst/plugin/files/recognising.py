@@ -29,6 +29,7 @@ from psygnal import Signal
 from napari_mst.base.arrays import Array
 from napari_mst.base.errors import NapariMstError, PhotoError, plain, shown
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, Stack
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.formats.zarr.reading import read_clip
@@ -67,19 +68,21 @@ from napari_mst.plugin.viewer.bands import (
 from napari_mst.plugin.viewer.canvas_mouse import EarthStatus
 from napari_mst.plugin.viewer.layer_photos import photo_layer
 from napari_mst.plugin.viewer.layers import (
+    MAP_CUBE_KEY,
     band_of,
     cube_layer,
     cube_layer_in,
     cube_of,
     cube_of_data,
     go_to,
+    map_cube_of,
     put_cube,
     stack_layer,
 )
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
 
-READER, WRITER = "napari.get_reader", "napari.write_image"
+READER, WRITERS = "napari.get_reader", ("napari.write_image", "napari.write_labels")
 LayerReader = Callable[..., list[Any]]
 SUFFIX = ".npy"
 
@@ -352,7 +355,8 @@ def _unchanged_pixels(data: Array, path: Path) -> tuple[Array, Array] | None:
 def watch_napari() -> None:
     """Look at what napari's own reader and its writer of images do, from now on."""
     commands = PluginManager.instance().commands
-    for name, watched in ((READER, reader_of_napari), (WRITER, write_of_napari)):
+    for name in (READER, *WRITERS):
+        watched: Callable[..., Any] = reader_of_napari if name == READER else write_of_napari
         # Without that command there is nothing to look at.
         with suppress(KeyError):
             own = commands.get(name)
@@ -386,41 +390,56 @@ def _read_or_offer(read: LayerReader, path: Paths, **options: Any) -> list[Any]:
 def write_of_napari(
     write: Callable[..., str | None], path: str, data: Any, attributes: Mapping[str, Any]
 ) -> str | None:
-    """Save a layer as napari's *write* does, and warn the user if that has saved a cube.
+    """Save a layer as napari's *write* does, and tell the user what a cube or map lost by that.
 
     A cube in a format that napari does not have is saved by our writer. None if there is no such
     format.
     """
     written = write(path, data, attributes)
     metadata = attributes.get("metadata", {})
-    picture_of = cube_layer_in(metadata)
+    picture_of, made = cube_layer_in(metadata), map_cube_of(data, metadata)
+    cube = made
+    if cube is None:
+        cube = cube_of_data(data, metadata) if picture_of is None else cube_of(picture_of)
     has_format = Path(path).suffix.lower() in saving.SUFFIXES
-    # A user who saves a picture as PNG wants a picture, but a TIFF may be meant as the cube.
-    is_of_cube = has_format if picture_of else cube_of_data(data, metadata) is not None
-    if is_of_cube and written is not None:
-        _tell(Path(written), picture_of or saving.layer_of(data), attributes)
-    if is_of_cube and written is None and has_format:
+    # A user who saves a picture or a map as PNG wants a picture, but a TIFF may be meant as the
+    # cube or the numbers.
+    is_picture = not has_format and (picture_of is not None or made is not None)
+    if cube is None or is_picture:
+        return written
+    if written is not None:
+        _tell(Path(written), picture_of or saving.layer_of(data), attributes, cube)
+    elif has_format:
         cube = saving.cube_to_save(data, attributes)
         # napari's dialog has asked already whether this file may be replaced.
         return str(saving.write(Path(path), cube, may_replace=Path(path).exists()))
     return written
 
 
-def _tell(path: Path, layer: Layer | None, attributes: Mapping[str, Any]) -> None:
-    """Tell the user that a cube was saved as plain numbers, and offer to save all of it."""
-    name = shown(attributes.get("name", "cube"), 40)
-    text = (
-        f"napari's own writer saved '{name}' as {shown(path.name)} "
-        "without its wavelengths, history and picks."
-    )
+def _tell(
+    path: Path, layer: Layer | None, attributes: Mapping[str, Any], cube: SpectralCube
+) -> None:
+    """Tell the user that *cube* was saved as plain numbers, and offer to save all of it.
+
+    A map without coordinates loses only its history, which is not told.
+    """
+    is_map, has_place = MAP_CUBE_KEY in attributes["metadata"], FIELD in cube.metadata
+    if is_map and not has_place:
+        return
+    kind = "map" if is_map else "cube"
+    parts = "wavelengths, history and picks"
+    if has_place:
+        parts = "coordinates and history" if is_map else f"coordinates, {parts}"
+    name = shown(attributes.get("name", kind), 40)
+    text = f"napari's own writer saved '{name}' as {shown(path.name)} without its {parts}."
     question = f"{text} Save it with them?"
     # The question stays until it is answered, and must not keep the pixels of a removed layer.
     accept = None if layer is None else partial(_save_whole, weakref.ref(layer), path)
-    if accept is None or questions.offer(question, "Save cube ...", accept) is None:
+    if accept is None or questions.offer(question, f"Save {kind} ...", accept) is None:
         show_warning(text)
 
 
-def _save_whole(layer_ref: "weakref.ref[Image]", path: Path) -> None:
+def _save_whole(layer_ref: "weakref.ref[Layer]", path: Path) -> None:
     viewer, layer = current_viewer(), layer_ref()
     if viewer is not None and layer is not None:
         has_format = path.suffix.lower() in saving.SUFFIXES and path.parent.is_dir()

@@ -30,7 +30,14 @@ from napari_mst.plugin.files.opening import PICKS
 from napari_mst.plugin.jobs.task import Reports, Task
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer_in, cube_of, cube_of_data
+from napari_mst.plugin.viewer.layers import (
+    MAP_CUBE_KEY,
+    active_cube_layer,
+    cube_layer_in,
+    cube_of,
+    cube_of_data,
+    map_cube_of,
+)
 from napari_mst.plugin.viewer.sharing import report
 
 TITLE = "Save cube"
@@ -48,16 +55,18 @@ SUFFIXES = {suffix: form for form in WRITABLE for suffix in form.suffixes}
 
 
 def save_cube() -> None:
-    """Ask for a file, and save the cube that is shown: a command of napari's menus."""
+    """Ask for a file, and save the selected map, or the cube that is shown: a command of menus."""
     viewer = current_viewer()
     if viewer is not None:
-        ask_to_save(viewer)
+        active = viewer.layers.selection.active
+        is_map = active is not None and MAP_CUBE_KEY in active.metadata
+        ask_to_save(viewer, active if is_map else None)
 
 
 def ask_to_save(
-    viewer: ViewerModel, layer: Image | None = None, suggested: Path | None = None
+    viewer: ViewerModel, layer: Layer | None = None, suggested: Path | None = None
 ) -> "Save | None":
-    """Ask for a file, and begin to save the cube of *layer*, or of the one selected or shown.
+    """Ask for a file, and begin to save the cube or map of *layer*, or the cube that is shown.
 
     The dialog begins at the *suggested* file. None if there is no cube, or the user cancels.
     """
@@ -130,7 +139,7 @@ def write_layer(
     Raises
     ------
     SaveError
-        If the layer is not (B, H, W), or as `napari_mst.write_cube`.
+        If the layer is neither (B, H, W) nor a map, or as `napari_mst.write_cube`.
     Cancelled
         If the user was asked, and cancelled, or cancelled the save.
     """
@@ -176,6 +185,7 @@ class Save(QObject):
         super().__init__()
         self.outcome: Path | NapariMstError | None = None
         self._paths = tuple(cubes)
+        self._kind = "map" if any("map" in cube.metadata for cube in cubes.values()) else "cube"
         self.running.add(self)
 
         def run(reports: Reports) -> Path:
@@ -211,7 +221,7 @@ class Save(QObject):
     def tell(self) -> None:
         """Show the user how the save ended."""
         if isinstance(self.outcome, Path):
-            pages, name = "cube was", shown(self.outcome.name)
+            pages, name = f"{self._kind} was", shown(self.outcome.name)
             if len(self._paths) > 1:
                 first = self._paths[0].with_suffix(self.outcome.suffix)
                 pages, name = f"{len(self._paths)} pages were", f"{shown(first.name)} to {name}"
@@ -255,7 +265,7 @@ class Save(QObject):
 # ------------------------------------------------------------------------- where it is saved
 
 
-def _suggestion(layer: Image) -> Path:
+def _suggestion(layer: Layer) -> Path:
     """Suggest the folder of the last save, and the name of *layer* as an ENVI raster."""
     letters = [char for char in layer.name if char.isprintable() and char not in NOT_IN_NAMES]
     name = "".join(letters).strip(" .")
@@ -322,15 +332,19 @@ def _ask_to_replace(paths: Iterable[Path]) -> bool:
 def cube_to_save(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     """Make the cube to save of a layer's *data* and *attributes*, with the picks on it.
 
-    The picture of a cube stands for that cube. The user is asked for wavelengths that are missing.
+    The picture of a cube stands for that cube. A map is a cube of one band, without picks. The user
+    is asked for wavelengths that are missing.
 
     Raises
     ------
     SaveError
-        If the layer is not (B, H, W).
+        If the layer is neither (B, H, W) nor a map.
     Cancelled
         If the user was asked, and cancelled.
     """
+    made = map_cube_of(data, attributes.get("metadata", {}))
+    if made is not None:
+        return made
     layer = cube_layer_in(attributes.get("metadata", {}))
     if layer is not None:
         data, attributes, *_ = layer.as_layer_data_tuple()

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ from napari_mst.plugin.viewer.layer_photos import (
     photo_layers,
 )
 from napari_mst.plugin.viewer.layers import (
+    MAP_CUBE_KEY,
     MAP_KEY,
     PHOTO_KEY,
     UNIT_KEY,
@@ -106,11 +108,14 @@ def make_map(
 def _layer(made: Map, title: str, pixels: Array, on: CubeLayer) -> LayerTuple:
     """Return the layer of one plane."""
     kind = made.kind
+    cube = replace(made, data=pixels, titles=(title,)).to_cube()
+    metadata = {UNIT_KEY: kind.unit or title, MAP_KEY: on.cube, MAP_CUBE_KEY: cube}
     arguments = {
         "name": f"{title}: {on.name}",
-        "metadata": {METADATA_KEY: MAP, UNIT_KEY: kind.unit or title, MAP_KEY: on.cube},
+        "metadata": {METADATA_KEY: MAP, **metadata},
         **on.placement.image_kwargs(),
     }
+    pixels = cube.data[0]  # a copy, which the layer and its cube share
     if kind.content == "labels":
         return pixels, {**arguments, **_label_look(made)}, "labels"
     # Without limits napari would search the pixels for them, which is slow.

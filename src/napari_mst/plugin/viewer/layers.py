@@ -36,6 +36,8 @@ COMPOSITE_KEY = "napari_mst_picture_of"
 """The key in the metadata of a picture under which a weak reference to its cube layer lies."""
 MAP_KEY = "napari_mst_map_of"
 """The key in the metadata of a map under which a weak reference to its cube layer lies."""
+MAP_CUBE_KEY = "napari_mst_map"
+"""The key in the metadata of a map under which it lies as a cube of one band, for its file."""
 PHOTO_KEY = "napari_mst_photo"
 """The key in the metadata of a cube layer under which its photo's `LayerPhoto.reference` lies."""
 ALIKE_KEY = "napari_mst_picture_as_of"
@@ -221,6 +223,17 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
         return None
     # The user or another plugin may have given the layer other numbers: those count.
     return cube if data is cube.data else replace(cube, data=data)
+
+
+def map_cube_of(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
+    """Return the map in a layer of *data* (H, W) and *metadata* as a cube of one band.
+
+    None if the layer shows no map, or its *data* has another size by now.
+    """
+    cube = metadata.get(MAP_CUBE_KEY)
+    if cube is None or np.shape(data) != cube.shape[1:]:
+        return None
+    return replace(cube, data=np.asarray(data)[None])
 
 
 def name_of_cube(layer: Layer) -> str:
