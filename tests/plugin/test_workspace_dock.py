@@ -258,9 +258,9 @@ def is_within(control: QWidget) -> bool:
     return isinstance(control.parentWidget(), QComboBox | QAbstractSpinBox | QLabeledDoubleSlider)
 
 
-@pytest.mark.parametrize("is_raw", [False, True], ids=["ordinary", "raw"])
+@pytest.mark.parametrize("name", ["photo", "raw", "stack"])
 def test_the_page_of_a_photo_has_ten_controls_at_most(
-    workspace: WorkspaceDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot, is_raw: bool
+    workspace: WorkspaceDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot, name: str
 ) -> None:
     reconstruction = photo_page(workspace).reconstruction
     form, rows = reconstruction.form, reconstruction.rows
@@ -275,16 +275,22 @@ def test_the_page_of_a_photo_has_ten_controls_at_most(
         fold.button.click()
         return count <= 10 and named == f"Photo: {name}. Model: {form.card}"
 
-    name = "raw" if is_raw else "photo"
+    is_raw = name == "raw"
     if is_raw:
         shot = Shot(camera="Nikon_D5100")
         pixels = np.full((20, 30, 3), 900, np.uint16)
-        viewer.add_image(pixels, rgb=True, metadata={METADATA_KEY: shot}, name="raw")
-        form.photo = weakref.ref(viewer.layers["raw"])
-    assert form.needs_camera == is_raw
+        viewer.add_image(pixels, rgb=True, metadata={METADATA_KEY: shot}, name=name)
+    elif name == "stack":
+        viewer.add_image(np.full((4, 20, 30, 3), 90, np.uint8), rgb=True, name=name)
+    form.photo = weakref.ref(viewer.layers[name])
+    assert (form.needs_camera, form.has_pages) == (is_raw, name == "stack")
     assert rows.widgets["part"].isVisible()
     assert rows.colours.isVisible()
-    assert shown() == (10 if is_raw else 9)
+    assert shown() == 9
+    assert reconstruction.folder_button.isVisible() == (name == "photo")
+    rows.settings.button.click()
+    assert reconstruction.folder_button.isVisible()
+    rows.settings.button.click()
     assert are_ten_with(rows.settings)
     assert are_ten_with(rows.colours)
     form.corners = ((2.0, 2.0), (2.0, 20.0), (15.0, 20.0), (15.0, 2.0))
@@ -296,14 +302,17 @@ def test_the_page_of_a_photo_has_ten_controls_at_most(
     form.finding = Finding("Most likely D55.", acquisition=known, light=light)
     assert are_ten_with(rows.colours)
     form.forget()
-    if not is_raw:
-        job.gate.set()
-        qtbot.waitUntil(reconstruction.run_button.isEnabled)
-        reconstruction.run_button.click()
-        qtbot.waitUntil(lambda: not workspace.workspace.is_busy and reconstruction.more.isVisible())
-        assert shown() == 10
-        assert are_ten_with(rows.settings)
-        assert are_ten_with(rows.colours)
+    form.camera, form.illuminant = "Nikon_D5100", "D65"
+    qtbot.waitUntil(reconstruction.run_button.isEnabled)
+    reconstruction.run_button.click()
+    qtbot.waitUntil(job.begun.is_set)
+    assert reconstruction.bar.cancel_button.isVisible()
+    assert shown() == 10
+    job.gate.set()
+    qtbot.waitUntil(lambda: not workspace.workspace.is_busy and reconstruction.more.isVisible())
+    assert shown() == 10
+    assert are_ten_with(rows.settings)
+    assert are_ten_with(rows.colours)
 
 
 def test_the_keys_stand_in_the_tooltips_of_the_spectra(viewer: ViewerModel, qtbot: QtBot) -> None:

@@ -182,6 +182,7 @@ class AttentionDock(Dock):
 
     def _wire(self) -> None:
         self.runs.currentIndexChanged.connect(self._choose_run)
+        self.form_fold.button.toggled.connect(calling(self._show_form))
         self.maps.chosen.connect(self._make_map)
         # A refusal on one page says nothing about another.
         self.tabs.currentChanged.connect(calling(self._show_state))
@@ -399,11 +400,16 @@ class AttentionDock(Dock):
         self.save_entry.setEnabled(has_run)
         self.matrices.compare_button.setEnabled(has_matrices)
         self.schematic.setVisible(has_run)
-        self.runs.setVisible(has_run)
+        self._show_form()
         if self.tabs.isTabVisible(0) != has_run:
             self._open_pages(has_run=has_run)
         self.bar.show_state(state)
         self._say(self._sentence(state))
+
+    def _show_form(self) -> None:
+        """Leave the list of past runs out while the form of another one is open."""
+        has_run = self.model.head is not None
+        self.runs.setVisible(has_run and not self.form_fold.button.isChecked())
 
     def _open_pages(self, *, has_run: bool) -> None:
         """Show the pages of a run. Without a run, show the form and the page Pixel alone."""

@@ -136,6 +136,8 @@ SAVE_HINT = (
     "and the picks on it."
 )
 DRAW = "Draw a rectangle on the photo, then press Run."
+CROWDED = 5
+"""Rows of a photo and its model that leave the button Folder to the settings."""
 DEVICES = "devices"
 """The question of the survey."""
 BUSY = "Another job is running. Wait for its end, then ask again."
@@ -184,7 +186,7 @@ class ReconstructDock(Dock):
         self.folder_button.clicked.connect(self.ask_for_folder)
         self.cpu_button.clicked.connect(self._run_on_cpu)
         self.fit_button.clicked.connect(self.form.use_fitting_card)
-        self.rows.settings.button.toggled.connect(calling(self._show_details))
+        self.rows.settings.button.toggled.connect(calling(self._make_room))
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.widgets["part"].activated.connect(self._draw_part)
         orders = {
@@ -219,6 +221,7 @@ class ReconstructDock(Dock):
         )
         return [
             (chosen, self.rows.draw),
+            (chosen, self._make_room),
             *((changed, self._show_status) for changed in said),
             (chosen.corners, self._show_frame),
             (remembered().events, self._recall),
@@ -346,12 +349,15 @@ class ReconstructDock(Dock):
         sentence, _, details = text.partition("\n")
         self.text.setText(sentence)
         self.details.setText(details)
-        self._show_details()
+        self._make_room()
 
-    def _show_details(self) -> None:
-        # The settings, while they are open, are enough to look at.
-        is_hidden = self.rows.settings.button.isChecked()
-        self.more.setVisible(bool(self.details.text()) and not is_hidden)
+    def _make_room(self, _: object = None) -> None:
+        """Show Details and Folder where the page still has ten controls at most with them."""
+        has_settings = self.rows.settings.button.isChecked()
+        is_over = bool(self.details.text()) and self.workspace.state.is_idle
+        self.more.setVisible(is_over and not has_settings)
+        # Those of a RAW photo or a stack leave no room for it.
+        self.folder_button.setVisible(has_settings or self.rows.top.count < CROWDED)
 
     def _show_status(self) -> None:
         """Say what another choice means, unless a job is speaking."""

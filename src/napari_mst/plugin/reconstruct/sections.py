@@ -124,6 +124,11 @@ class RowsWidget(QWidget):
             self._layout.setRowVisible(widget, not row.when or bool(getattr(self.form, row.when)))
         self._is_drawing = False
 
+    @property
+    def count(self) -> int:
+        """The number of rows that *form* has use for now."""
+        return sum(self._layout.isRowVisible(self.widgets[row.field]) for row in self._rows)
+
     def show_photos(self, viewer: ViewerModel) -> None:
         """List the photos of *viewer*, and choose the one that the user has just selected.
 
