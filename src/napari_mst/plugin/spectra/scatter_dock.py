@@ -12,7 +12,6 @@ from napari.utils.theme import Theme
 from qtpy.QtCore import QRectF, Qt, Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton
-from scipy.ndimage import maximum_filter
 
 from napari_mst.analysis.scatter import CELLS, Scatter
 from napari_mst.base.arrays import Codes
@@ -169,6 +168,9 @@ def _enlarged(highlight: Highlight) -> Highlight:
     """Return a highlight whose cells are large enough to be seen, if there are only some."""
     if np.count_nonzero(highlight.density) > FEW_CELLS:
         return highlight
+    # Imported late, since docks must open quickly.
+    from scipy.ndimage import maximum_filter
+
     return highlight._replace(density=maximum_filter(highlight.density, SPOT))
 
 
