@@ -165,7 +165,8 @@ def complete(name: str, kind: str) -> Iterator[None]:
         # Libraries report damage as an OSError without a number.
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno):
             raise unreadable(name, error) from error
-        fault = shown(error, 80)
+        # The text of some errors is no more than the key that was not found.
+        fault = shown(error, 80) if " " in str(error) else "a damaged one"
         # Only the text of the error tells that a codec is not installed.
         is_codec = "imagecodecs" in str(error)
         advice = "Run: pip install imagecodecs" if is_codec else "Get the file again."

@@ -18,7 +18,7 @@ from tests.plugin.conftest import Told, make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.base.errors import NapariMstError, SaveError
-from napari_mst.formats import FORMATS, Format, write_cube
+from napari_mst.formats import FORMATS, Format, read_cube, write_cube
 from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.raw_header import RAW_SUFFIXES
 from napari_mst.plugin.files.opening import cube_reader, is_shared, open_as_napari, open_layers
@@ -111,6 +111,7 @@ def test_the_reader_leaves_to_napari_what_is_no_cube_file(tmp_path: Path, manife
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "garbage": lambda _: bytes(range(255, 0, -1)) * 9,
+    "scrambled": lambda whole: whole[:4] + b"x" * 50,
     "cut": lambda whole: whole[:100],
 }
 
@@ -131,6 +132,18 @@ def test_a_bad_file_ends_in_a_sentence_of_ours(
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     with pytest.raises(NapariMstError, match="bad"):
         ViewerModel().open(str(path), plugin=PLUGIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [("a.hdr", b"", "got an empty file."), ("a.tif", b"II*\0" + b"x" * 50, "got a damaged one.")],
+)
+def test_a_bad_file_is_described_in_words(
+    tmp_path: Path, name: str, content: bytes, found: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(NapariMstError, match=found):
+        read_cube(tmp_path / name)
 
 
 def test_readers_of_other_plugins_and_what_a_person_has_chosen_stay(manifests: None) -> None:

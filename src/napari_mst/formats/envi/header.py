@@ -113,7 +113,7 @@ class Header:
             raise mismatch(name, f"at most {MAX_BYTES} bytes", "more", advice)
         lines = decoded(raw, name).split("\n")
         if lines[0].strip().upper() != "ENVI":
-            line = repr(shown(lines[0], 30))
+            line = repr(shown(lines[0], 30)) if raw else "an empty file"
             raise mismatch(name, "ENVI on the first line", line, "Open another kind of file.")
         text, seal, crc = raw.rpartition(SEAL.encode())
         is_sealed = bool(seal) and crc == f"{zlib.crc32(text):08x}\n".encode()

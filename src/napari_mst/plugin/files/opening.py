@@ -145,6 +145,9 @@ def open_as_napari(path: Paths) -> list[Any]:
         return open_layers(path)
     finally:
         is_delegated.reset(token)
+    # It takes some damaged files for arrays that no layer can show.
+    if any(getattr(data, "ndim", 2) < 2 for data, *_ in layers):
+        return open_layers(path)
     if any(is_own_cube(file) or is_clip(file) for file in files):
         open_workspace_soon(current_viewer())
     return layers
