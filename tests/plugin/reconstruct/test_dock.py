@@ -219,6 +219,11 @@ def test_the_photo_that_the_user_selects_is_the_next_one_unless_something_was_fo
     layers.selection.active = desk.photo
     layers.selection.active = other
     assert (desk.form.layer, box.currentText()) == (other, "other")
+    desk.dock.hide()
+    third = desk.viewer.add_image(desk.photo.data, rgb=True, name="third")
+    desk.dock.show()
+    assert (desk.form.layer, box.currentText()) == (third, "third")
+    layers.selection.active = other
     desk.form.corners = ((0, 0), (0, 5), (5, 5), (5, 0))
     layers.selection.active = desk.photo
     assert desk.form.layer is other

@@ -140,10 +140,10 @@ class RowsWidget(QWidget):
         # Images of one channel, or made from a photo, may be run, but are rarely meant.
         is_opened = active in layers and active.rgb and not is_made(active)
         is_taken = is_news and may_change and is_opened
+        self.form.photos = tuple(weakref.ref(layer) for layer in layers)
         self._is_drawing = True
         self.widgets["photo"].set_layers(layers, active if is_taken else self.form.layer)
         self._is_drawing = False
-        self.form.photos = tuple(weakref.ref(layer) for layer in layers)
         # If the chosen layer is gone, the list shows its first layer, and the form must be updated.
         self._write(PHOTO_ROW)
 
