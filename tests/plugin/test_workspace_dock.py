@@ -313,6 +313,8 @@ def test_the_page_of_a_photo_has_ten_controls_at_most(
     assert shown() == 10
     assert are_ten_with(rows.settings)
     assert are_ten_with(rows.colours)
+    form.card, form.weights = "mst-plus-plus", "a.onnx"  # asks for more
+    assert shown() <= 10 + (name == "stack")
 
 
 def test_the_keys_stand_in_the_tooltips_of_the_spectra(viewer: ViewerModel, qtbot: QtBot) -> None:

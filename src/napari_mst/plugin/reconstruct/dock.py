@@ -348,6 +348,7 @@ class ReconstructDock(Dock):
         """Show the first line of *text*, and fold the others away."""
         sentence, _, details = text.partition("\n")
         self.text.setText(sentence)
+        self.text.setToolTip(details)
         self.details.setText(details)
         self._make_room()
 
@@ -355,9 +356,10 @@ class ReconstructDock(Dock):
         """Show Details and Folder where the page still has ten controls at most with them."""
         has_settings = self.rows.settings.button.isChecked()
         is_over = bool(self.details.text()) and self.workspace.state.is_idle
-        self.more.setVisible(is_over and not has_settings)
-        # Those of a RAW photo or a stack leave no room for it.
-        self.folder_button.setVisible(has_settings or self.rows.top.count < CROWDED)
+        # Those of a RAW photo or a stack leave no room for Folder, those of an ONNX file for none.
+        rows = self.rows.top.count
+        self.more.setVisible(is_over and not has_settings and rows <= CROWDED)
+        self.folder_button.setVisible(has_settings or rows < CROWDED)
 
     def _show_status(self) -> None:
         """Say what another choice means, unless a job is speaking."""
