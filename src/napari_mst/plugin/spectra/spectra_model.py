@@ -306,7 +306,7 @@ class SpectraModel(ShownSpectra):
             at: Any = pick.origin
             for page, colour in enumerate(picks.hexes(shades)):
                 name, cube_name = page_name(pick.name, page), page_name(layer.name, page)
-                look = {"name": name, "colour": colour, "cube_name": cube_name}
+                look: dict[str, Any] = {"name": name, "colour": colour, "cube_name": cube_name}
                 place = (at.row, at.column, at.window)
                 self.layers.files.kept.append(point_spectrum(stack.cubes[page], *place, **look))
         self.end_action()
