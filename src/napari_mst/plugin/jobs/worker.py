@@ -28,8 +28,8 @@ logger = logging.getLogger("napari_mst")
 PERIOD = 0.1
 """Seconds between two reports of progress, as each has the whole window drawn again."""
 
-# A thread of Qt's pool has a new state of Python for each job. Libraries with memory of their own
-# for each thread, such as pyproj 3.7, crash in its second job.
+# For each job on a thread of Qt's pool, Python drops what libraries keep for that thread. Those that
+# do not expect it may crash, as pyproj 3.7 has done.
 _THREADS = ThreadPoolExecutor(32, thread_name_prefix="napari-mst job")
 
 
