@@ -28,8 +28,8 @@ logger = logging.getLogger("napari_mst")
 PERIOD = 0.1
 """Seconds between two reports of progress, as each has the whole window drawn again."""
 
-# For each job on a thread of Qt's pool, Python drops what libraries keep for that thread. Those that
-# do not expect it may crash, as pyproj 3.7 has done.
+# After each job on a thread of Qt's pool, Python drops what libraries keep for that thread. Those
+# that do not expect it may crash, as pyproj 3.7 has done.
 _THREADS = ThreadPoolExecutor(32, thread_name_prefix="napari-mst job")
 
 
