@@ -38,6 +38,8 @@ LETTER = 0.9
 """Width of a letter over its size in points, a little more than most letters have."""
 FEWEST = 20
 """Letters in the shortest line of a text."""
+LOWEST_ROW = 150
+"""Pixels; a single row of pictures is at least so high."""
 MARGIN = 2
 STOPS = 9
 """Number of colours in the scale bar."""
@@ -178,7 +180,9 @@ class Pictures(ThemedPlot):
         self.clear()
         self.pictures = []
         columns, points = self._grid(count)
-        self.setMinimumHeight(self._lowest * math.ceil(count / columns))
+        rows = math.ceil(count / columns)
+        # Several rows scroll, but a single one has to fit.
+        self.setMinimumHeight(self._lowest * rows if rows > 1 else min(self._lowest, LOWEST_ROW))
         look = {"enableMouse": False, "enableMenu": False, "invertY": True, "lockAspect": True}
         for number in range(count):
             row, column = divmod(number, columns)

@@ -17,14 +17,20 @@ from qtpy.QtWidgets import (
 from napari_mst.attention.record import PixelBlock
 from napari_mst.denoising.photo_denoising import LEAST_CODES
 from napari_mst.plugin.attention.attention_model import RecordedHead
-from napari_mst.plugin.attention.matrix_page import Pictures
+from napari_mst.plugin.attention.matrix_page import LOWEST_ROW, Pictures
 from napari_mst.plugin.attention.pixel_probe import (
     NETWORK,
     SINGLE,
     SIX,
     PixelView,
 )
-from napari_mst.plugin.viewer.widgets import Paragraph, ScrolledPage, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import (
+    Paragraph,
+    ScrolledPage,
+    fill,
+    let_shrink,
+    set_lowest,
+)
 
 if TYPE_CHECKING:
     from napari_mst.attention.head_steps import HeadSteps, MatrixStep
@@ -175,6 +181,7 @@ class PixelPage(QWidget):
         self.text = Paragraph()
         self.plot = Pictures("What the pixel attends to", 200)
         self.plot_page = ScrolledPage(self.plot)
+        set_lowest(self.plot_page, LOWEST_ROW)
         self.numbers = NumbersView()
         for box in (self.by, self.numbers.steps):
             let_shrink(box, LETTERS)
