@@ -296,6 +296,13 @@ def test_what_is_no_chart_is_refused_and_nothing_is_kept(viewer: ViewerModel) ->
         done(chart_order(form, viewer), viewer)
     # The frame stays, to be dragged on.
     assert (form.finding, form.corners) == (NOTHING, CORNERS)
+    # Drawing it again is no drag, though napari rounds it: the sentence of the refusal stays, too.
+    marks = shared(viewer, Marks, form)
+    marks.ask_for_frame(layer, ((16.1, 20.1), (16.1, 80.1), (64.1, 80.1), (64.1, 20.1)))
+    dragged: list[object] = []
+    form.events.corners.connect(dragged.append)
+    marks.drop_click()
+    assert dragged == []
 
 
 def test_light_is_estimated_with_candidates_that_are_taken_by_their_buttons(

@@ -208,7 +208,8 @@ class Marks(ViewerHelper):
             frame.selected_data = {0}
             # While a corner is dragged, napari says so by this event alone.
             frame.events.set_data.connect(self._on_drag)
-        elif not np.array_equal(frame.data[0], corners):
+        # napari rounds them, and a change would be told as a drag.
+        elif not np.allclose(frame.data[0], corners):
             frame.data = [np.array(corners)]
 
     def _draw_preview(self, finding: Finding) -> None:
