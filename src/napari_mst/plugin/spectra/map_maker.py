@@ -31,7 +31,6 @@ from napari_mst.plugin.viewer.layer_photos import (
     LayerPhoto,
     hide_maps,
     is_made,
-    page_shown,
     photo_layers,
 )
 from napari_mst.plugin.viewer.layers import (
@@ -44,6 +43,7 @@ from napari_mst.plugin.viewer.layers import (
     cube_layer,
     cube_layer_in,
     cube_of,
+    name_of_cube,
     put_on_top,
     selection_kept,
     weak,
@@ -286,7 +286,8 @@ class MapMaker:
     def run(self) -> None:
         """Make the chosen map as new layers. Raises `SpectrumError` if it `lacks` something."""
         # With no layer to follow, `_on_made` adds new ones. Enter and Run make one map.
-        asked = weak(self.source), self._name, self.text
+        source = self.source
+        asked = source and (weak(source), name_of_cube(source), self.text)
         if asked != self._last:
             self._last, self._drawn = asked, []
         self._start()
@@ -303,20 +304,11 @@ class MapMaker:
             self._latest.cancel()
             self._model.publish()
 
-    @property
-    def _name(self) -> str:
-        """The name of the source, with the page of a stack: its map covers the others as well."""
-        layer: Any = self.source
-        if layer is None:
-            return ""
-        page = page_shown(layer, layer.data.shape[:-3], self._model.viewer.dims.point)
-        return layer.name + (f", page {', '.join(map(str, page))}" if page else "")
-
     def _start(self) -> None:
         if self.lacks:
             raise SpectrumError(self.lacks)
         layer: Any = self.source
-        on = CubeLayer(self._name, Placement.of(layer), weakref.ref(layer))
+        on = CubeLayer(name_of_cube(layer), Placement.of(layer), weakref.ref(layer))
         cube, kind = cube_at(layer), self.kind
         run = partial(make_map, kind, cube, self._asked(cube), on)
         # These layers are updated even if the user chooses another map during the run.
